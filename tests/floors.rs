@@ -221,7 +221,7 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "crates/gpc-bnr/src/speak.rs",
+        folder: "crates/gpc-bnr/src/protocol.rs",
         floors: &[],
         packages: &["chained_gpc", "bytes"],
         banned: SYSTEM_AND_LOCKS,
@@ -251,19 +251,19 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "crates/gpc-bnr/src/keeper/codec.rs",
+        folder: "crates/gpc-bnr/src/supervisor/codec.rs",
         floors: &[],
         packages: &["bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "crates/gpc-bnr/src/keeper/killing.rs",
+        folder: "crates/gpc-bnr/src/supervisor/killing.rs",
         floors: &[],
         packages: &[],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "crates/gpc-bnr/src/keeper",
+        folder: "crates/gpc-bnr/src/supervisor",
         floors: &["bootstrap"],
         packages: &["libc", "chained_gpc", "gpc_launch", "bytes", "rustix", "signal_hook", "thiserror"],
         banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],

@@ -9,7 +9,7 @@
 use bytes::BytesMut;
 use gpc_bnr::codec::{Down, Frame, FrameError, MAGIC, decode_down, encode_down, encode_up, take_frame};
 use gpc_bnr::names::{GroupId, Member, Set};
-use gpc_bnr::native::{ASKED_MAX, Conversation, Said};
+use gpc_bnr::native::{Conversation, NativeOutput, UNANSWERED_MAX};
 use gpc_bnr::request::{Answer, Pair, Request};
 use gpc_bnr::{Death, Exit, Fault, FaultKind};
 
@@ -43,29 +43,31 @@ pub fn run(data: &[u8]) {
 }
 
 /// Returns the outputs of the node's side. Every request is answered at once, or none is.
-fn heard(stream: &[u8], cuts: &[usize], answers: bool) -> Vec<Said> {
+fn heard(stream: &[u8], cuts: &[usize], answers: bool) -> Vec<NativeOutput> {
     let (mut conversation, mut heard, mut open) = (Conversation::new(), Vec::new(), 0);
     for piece in pieces(stream, cuts) {
         conversation.bytes(piece);
         while let Some(said) = conversation.next() {
-            assert!(!matches!(heard.last(), Some(Said::Close(_))), "it speaks after the end");
+            assert!(!matches!(heard.last(), Some(NativeOutput::Close(_))), "it speaks after the end");
             match &said {
-                Said::Ask(serial, request) if answers => conversation.answered(*serial, answer(request)),
-                Said::Ask(_, Request::Abort { .. }) => {}
-                Said::Ask(..) => open += 1,
-                Said::Send(frame) => {
+                NativeOutput::Request(serial, request) if answers => {
+                    conversation.answered(*serial, answer(request))
+                }
+                NativeOutput::Request(_, Request::Abort { .. }) => {}
+                NativeOutput::Request(..) => open += 1,
+                NativeOutput::Send(frame) => {
                     let body = &frame[4..];
                     assert_eq!(frame[..4], (body.len() as u32).to_le_bytes());
                     decode_down(body).expect("a client can read it");
                 }
-                Said::Close(why) => assert!(!why.is_empty()),
+                NativeOutput::Close(why) => assert!(!why.is_empty()),
             }
             heard.push(said);
         }
     }
-    assert!(open <= ASKED_MAX);
+    assert!(open <= UNANSWERED_MAX);
     // After its end the conversation yields nothing, whatever arrives.
-    if matches!(heard.last(), Some(Said::Close(_))) {
+    if matches!(heard.last(), Some(NativeOutput::Close(_))) {
         conversation.bytes(stream);
         conversation.answered(1, Ok(Answer::Done));
         conversation.notice(death(1));

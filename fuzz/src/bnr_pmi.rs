@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use gpc_bnr::names::{GroupId, Member};
 use gpc_bnr::pmi::ASK_MAX;
+use gpc_bnr::protocol::{Attributes, Conversation, ProtocolOutput};
 use gpc_bnr::request::{Answer, Identity, Pair, Request};
-use gpc_bnr::speak::{Attributes, Conversation, Said};
 use gpc_bnr::{Fault, FaultKind};
 
 use super::input::{Input, pieces};
@@ -88,25 +88,25 @@ impl Node {
         while let Some(said) = self.conversation.next() {
             assert!(!self.heard.closed, "something follows the end");
             match said {
-                Said::Ask(serial, request) => {
+                ProtocolOutput::Request(serial, request) => {
                     self.heard.asked.push(request.clone());
                     self.unanswered += 1;
                     if let Some(answer) = self.answer(request) {
                         self.answered(serial, answer);
                     }
                 }
-                Said::Node(serial, ask) => {
+                ProtocolOutput::NodeRequest(serial, ask) => {
                     self.unanswered += 1;
                     for (_, serial, answer) in self.attributes.ask(ME, serial, ask) {
                         self.answered(serial, answer);
                     }
                 }
-                Said::Send(bytes) => self.send(&bytes),
-                Said::Who(secret) => {
+                ProtocolOutput::Send(bytes) => self.send(&bytes),
+                ProtocolOutput::Identify(secret) => {
                     self.heard.who.push(secret.clone());
                     self.conversation.identified((secret == SECRET).then_some((1, 2)));
                 }
-                Said::Close(why) => {
+                ProtocolOutput::Close(why) => {
                     // A reason quotes a bounded number of bytes, and may show each of them by ten.
                     assert!(why.len() < CLOSE_MAX && !why.contains(['\n', '\u{1b}']), "{why:?}");
                     self.heard.closed = true;

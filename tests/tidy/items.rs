@@ -16,7 +16,7 @@ pub(crate) const UNSAFE: [&str; 10] = [
     "src/runtime/shm/mapping.rs",
     "src/runtime/shm/mapping/sealed.rs",
     "src/runtime/shm/mapping/trim.rs",
-    "crates/gpc-bnr/src/keeper/spawn.rs",
+    "crates/gpc-bnr/src/supervisor/spawn.rs",
     "crates/gpc-cli/src/allocator.rs",
     "crates/gpc-cli/src/inherited.rs",
     "crates/gpc-pmix/src/abi.rs",

@@ -14,11 +14,12 @@
 //! | `limits` | bounds of a domain |
 //! | [`request`], [`order`] | requests of a process to its node; messages between nodes |
 //! | [`codec`] | the encoding of both: `types`, `frames`, `bytes` |
-//! | [`speak`], `said`, [`native`], [`pmi`] | the node's side of a connection: detects the protocol; own frames; PMI |
+//! | [`protocol`], [`native`], [`pmi`] | a node's side of a connection: detects the protocol; own frames; PMI |
+//! | `protocol_output` | outputs of a connection, in any protocol |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //! | [`host`] | one node of a domain on sockets: the driver of [`domain`] |
 //! | `causes` | outcomes of chained calls as reports and faults |
-//! | [`keeper`] | the supervisor: starts a host's processes and ends everything they leave behind |
+//! | [`supervisor`] | a process that starts a host's processes and ends everything they leave behind |
 //! | `open_mpi` | detects programs of Open MPI, which this launcher cannot connect |
 //! | [`streams`] | output of processes, in pieces, on its way to the head |
 //! | [`client`] | the interface of a process, and of commands |
@@ -29,10 +30,10 @@
 //! | file | for |
 //! |---|---|
 //! | `events` | inputs and outputs of the state machine |
-//! | `asking`, `telling` | requests of clients, and orders that wait; calls to other nodes |
+//! | `requests`, `calls` | requests of clients, and orders that wait; calls to other nodes |
 //! | `pending`, `outgoing`, `timers` | what they wait for: requests and orders; calls and their purposes; timers |
-//! | `meeting`, `collecting`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
-//! | `collective`, `kinds`, `sets` | their state; their counters; members of a set, and their coordinator |
+//! | `meeting`, `coordinator`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
+//! | `collective`, `epochs`, `sets` | their state; their counters; members of a set, and their coordinator |
 //! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
 //! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |
 //! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
@@ -48,17 +49,17 @@
 //! | file | for |
 //! |---|---|
 //! | `begin`, `settings`, `events` | threads of a domain; parameters of its head; events for the application |
-//! | `engine`, `doing`, `mailbox` | the event loop; carries out the outputs of the state machine; its queue |
+//! | `engine`, `effects`, `mailbox` | the event loop; carries out the outputs of the state machine; its queue |
 //! | `sources`, `owner`, `orders` | watched descriptors; the application's requests; unanswered orders |
-//! | `doors`, `visits`, `peer` | listeners; connections; the user at the other end |
+//! | `listeners`, `connections`, `peer` | listeners; connections; the user at the other end |
 //! | `links`, `clients`, `unread` | all connections; one connection; bounds on answers that are not read |
 //! | `processes`, `local`, `supervisor` | descriptors and environment of processes; those here; their supervisor |
 //! | `stdio`, `input`, `outflow` | standard input and output; input; output to the head |
 //! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
-//! | `looking` | commands that ask through a node |
+//! | `queries` | commands that ask through a node |
 //! | `foreign` | detects processes whose MPI library is not supported |
 //!
-//! ## keeper
+//! ## supervisor
 //!
 //! | file | for |
 //! |---|---|
@@ -97,21 +98,21 @@ pub mod domain;
 mod exit;
 mod fault;
 pub mod host;
-pub mod keeper;
 mod limits;
 pub mod names;
 pub mod native;
 mod open_mpi;
 pub mod order;
 pub mod pmi;
+pub mod protocol;
+mod protocol_output;
 pub mod request;
-mod said;
 #[cfg(feature = "sim")]
 pub mod sim;
-pub mod speak;
 mod spec;
 mod start_error;
 pub mod streams;
+pub mod supervisor;
 
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};

@@ -50,15 +50,15 @@ impl fmt::Display for GroupId {
 /// Error: the text is not a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a group is written g and its number, such as g1")]
-pub struct NoGroup;
+pub struct GroupIdError;
 
 impl FromStr for GroupId {
-    type Err = NoGroup;
+    type Err = GroupIdError;
 
-    fn from_str(text: &str) -> Result<GroupId, NoGroup> {
+    fn from_str(text: &str) -> Result<GroupId, GroupIdError> {
         let digits = text.strip_prefix('g').unwrap_or(text);
         let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        digits.parse().ok().filter(|_| plain).map(GroupId).ok_or(NoGroup)
+        digits.parse().ok().filter(|_| plain).map(GroupId).ok_or(GroupIdError)
     }
 }
 

@@ -13,16 +13,16 @@ use crate::request::{Answer, Request};
 
 /// Most unanswered requests of one client. This project's client waits before it sends more; any other client is
 /// disconnected at this limit.
-pub const ASKED_MAX: usize = 1024;
+pub const UNANSWERED_MAX: usize = 1024;
 
 /// Most received bytes that are not yet decoded: the largest request, and one read.
-const HELD_MAX: usize = UP_MAX + (1 << 20);
+const RECEIVED_MAX: usize = UP_MAX + (1 << 20);
 
 /// An output of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum NativeOutput {
     /// A request. Abort has no answer; every other request is answered once.
-    Ask(Serial, Request),
+    Request(Serial, Request),
     /// Bytes for the client.
     Send(Bytes),
     /// Close the connection, for this reason. No output follows.
@@ -33,9 +33,9 @@ pub enum Said {
 #[derive(Debug, Default)]
 pub struct Conversation {
     begun: bool,
-    held: BytesMut,
-    asked: BTreeSet<Serial>,
-    out: VecDeque<Said>,
+    received: BytesMut,
+    unanswered: BTreeSet<Serial>,
+    out: VecDeque<NativeOutput>,
     closed: bool,
 }
 
@@ -50,15 +50,15 @@ impl Conversation {
         if self.closed {
             return;
         }
-        if bytes.len() > HELD_MAX - self.held.len() {
-            return self.close(format!("more than {HELD_MAX} bytes of it wait"));
+        if bytes.len() > RECEIVED_MAX - self.received.len() {
+            return self.close(format!("more than {RECEIVED_MAX} bytes of it wait"));
         }
-        self.held.extend_from_slice(bytes);
+        self.received.extend_from_slice(bytes);
     }
 
     /// Sends the answer to a request.
     pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
-        self.asked.remove(&serial);
+        self.unanswered.remove(&serial);
         self.send(&Down::Answer(serial, answer));
     }
 
@@ -69,20 +69,20 @@ impl Conversation {
 
     /// Whether more bytes wait than the longest request has: stop reading until some are decoded.
     pub fn is_full(&self) -> bool {
-        self.held.len() > UP_MAX
+        self.received.len() > UP_MAX
     }
 
     /// The next queued output. Decodes no further request.
-    pub fn pending(&mut self) -> Option<Said> {
+    pub fn pending(&mut self) -> Option<NativeOutput> {
         self.out.pop_front()
     }
 
     /// The next output, if there is one.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
-    pub fn next(&mut self) -> Option<Said> {
+    pub fn next(&mut self) -> Option<NativeOutput> {
         if self.out.is_empty() && !self.closed {
             match self.ask() {
-                Ok(Some((serial, request))) => self.out.push_back(Said::Ask(serial, request)),
+                Ok(Some((serial, request))) => self.out.push_back(NativeOutput::Request(serial, request)),
                 Ok(None) => {}
                 Err(why) => self.close(why),
             }
@@ -92,30 +92,30 @@ impl Conversation {
 
     fn send(&mut self, down: &Down) {
         if !self.closed {
-            self.out.push_back(Said::Send(encode_down(down)));
+            self.out.push_back(NativeOutput::Send(encode_down(down)));
         }
     }
 
     fn close(&mut self, why: String) {
         self.closed = true;
-        self.held = BytesMut::new();
-        self.out.push_back(Said::Close(why));
+        self.received = BytesMut::new();
+        self.out.push_back(NativeOutput::Close(why));
     }
 
     /// Decodes the next request that has arrived completely.
     fn ask(&mut self) -> Result<Option<(Serial, Request)>, String> {
         if !self.begun {
-            let (come, expected) = (&self.held[..], &MAGIC[..]);
+            let (come, expected) = (&self.received[..], &MAGIC[..]);
             if !come.starts_with(expected) && !expected.starts_with(come) {
                 return Err("it does not begin with BNR1".into());
             }
             if come.len() < expected.len() {
                 return Ok(None);
             }
-            self.held.advance(expected.len());
+            self.received.advance(expected.len());
             self.begun = true;
         }
-        let body = match take_frame(&mut self.held, UP_MAX).map_err(|error| error.to_string())? {
+        let body = match take_frame(&mut self.received, UP_MAX).map_err(|error| error.to_string())? {
             Frame::Whole(body) => body,
             Frame::Part => return Ok(None),
         };
@@ -123,10 +123,10 @@ impl Conversation {
             decode_up(&body).map_err(|error| format!("a request that makes no sense: {error}"))?;
         // An abort has no answer, so it does not count.
         if !matches!(request, Request::Abort { .. }) {
-            if self.asked.len() >= ASKED_MAX {
-                return Err(format!("more than {ASKED_MAX} of its requests are unanswered"));
+            if self.unanswered.len() >= UNANSWERED_MAX {
+                return Err(format!("more than {UNANSWERED_MAX} of its requests are unanswered"));
             }
-            if !self.asked.insert(serial) {
+            if !self.unanswered.insert(serial) {
                 return Err(format!(
                     "its request {serial} is unanswered, and it makes another one by this number"
                 ));
@@ -146,7 +146,7 @@ mod tests {
     use crate::fault::FaultKind;
     use crate::names::{GroupId, Member};
 
-    fn said(conversation: &mut Conversation) -> Vec<Said> {
+    fn said(conversation: &mut Conversation) -> Vec<NativeOutput> {
         std::iter::from_fn(|| conversation.next()).collect()
     }
 
@@ -161,12 +161,12 @@ mod tests {
         encode_up(serial, &Request::Lookup(b"name".to_vec())).unwrap()
     }
 
-    fn closes(said: &[Said], why: &str) -> bool {
-        matches!(said.last(), Some(Said::Close(text)) if text.contains(why))
+    fn closes(said: &[NativeOutput], why: &str) -> bool {
+        matches!(said.last(), Some(NativeOutput::Close(text)) if text.contains(why))
     }
 
-    fn down(said: &Said) -> Down {
-        let Said::Send(frame) = said else { panic!("{said:?}") };
+    fn down(said: &NativeOutput) -> Down {
+        let NativeOutput::Send(frame) = said else { panic!("{said:?}") };
         decode_down(&frame[4..]).unwrap()
     }
 
@@ -182,7 +182,7 @@ mod tests {
                 heard.extend(said(&mut conversation));
             }
             let expected: Vec<_> =
-                serials.iter().map(|serial| Said::Ask(*serial, Request::Lookup(b"name".to_vec()))).collect();
+                serials.iter().map(|serial| NativeOutput::Request(*serial, Request::Lookup(b"name".to_vec()))).collect();
             prop_assert_eq!(heard, expected);
         }
     }
@@ -208,16 +208,16 @@ mod tests {
     #[test]
     fn an_answer_makes_room_for_a_request() {
         let mut conversation = begun();
-        for serial in 0..ASKED_MAX as u64 {
+        for serial in 0..UNANSWERED_MAX as u64 {
             conversation.bytes(&asks(serial));
         }
-        assert_eq!(said(&mut conversation).len(), ASKED_MAX);
+        assert_eq!(said(&mut conversation).len(), UNANSWERED_MAX);
         conversation.answered(7, Err(Fault::new(FaultKind::NotFound, "no such name")));
         conversation.bytes(&asks(7));
-        assert!(matches!(said(&mut conversation)[..], [Said::Send(_), Said::Ask(7, _)]));
+        assert!(matches!(said(&mut conversation)[..], [NativeOutput::Send(_), NativeOutput::Request(7, _)]));
         // An abort has no answer, so it does not count.
         conversation.bytes(&encode_up(0, &Request::Abort { code: 1, message: "no".into() }).unwrap());
-        assert!(matches!(said(&mut conversation)[..], [Said::Ask(0, Request::Abort { .. })]));
+        assert!(matches!(said(&mut conversation)[..], [NativeOutput::Request(0, Request::Abort { .. })]));
         conversation.bytes(&asks(9999));
         assert!(closes(&said(&mut conversation), "requests are unanswered"));
     }

@@ -19,7 +19,7 @@ use crate::codec::{DOWN_MAX, Down, Frame, MAGIC, decode_down, encode_up, take_fr
 use crate::domain::Serial;
 use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
-use crate::native::ASKED_MAX;
+use crate::native::UNANSWERED_MAX;
 use crate::request::{Answer, Request};
 
 /// Bytes read at a time.
@@ -32,21 +32,21 @@ const STUCK: Duration = Duration::from_secs(60);
 const FAR: Duration = Duration::from_secs(1 << 30);
 
 /// The answer to a request.
-type Answered = Result<Answer, Fault>;
+type AnswerResult = Result<Answer, Fault>;
 
 /// The receiver of an answer.
-enum Wanted {
+enum AnswerTarget {
     /// A thread that waits for it, or has waited.
-    Answer(Sender<Answered>),
+    Answer(Sender<AnswerResult>),
     /// The same; if the answer is not a fault, the deaths of the group go to the sink from now on.
-    Subscription(Sender<Answered>, Sink),
+    Subscription(Sender<AnswerResult>, Sink),
     /// A put into this database.
     Put(String),
 }
 
 struct State {
     next: Serial,
-    open: BTreeMap<Serial, Wanted>,
+    open: BTreeMap<Serial, AnswerTarget>,
     puts: Puts,
     /// The reason why the link is closed.
     broken: Option<Fault>,
@@ -116,16 +116,16 @@ impl Link {
     }
 
     /// Sends a request and waits for its answer, up to the limit plus the margin.
-    pub(super) fn ask(&self, request: &Request, limit: Duration) -> Answered {
+    pub(super) fn ask(&self, request: &Request, limit: Duration) -> AnswerResult {
         let (sender, receiver) = channel();
-        self.ask_and_wait(request, limit, Wanted::Answer(sender), &receiver)
+        self.ask_and_wait(request, limit, AnswerTarget::Answer(sender), &receiver)
     }
 
     /// Subscribes to the deaths of a group.
     pub(super) fn subscribe(&self, group: GroupId, sink: Sink, limit: Duration) -> Result<(), Fault> {
         let (sender, receiver) = channel();
-        let wanted = Wanted::Subscription(sender, sink);
-        let answered = self.ask_and_wait(&Request::Subscribe(group), limit, wanted, &receiver);
+        let target = AnswerTarget::Subscription(sender, sink);
+        let answered = self.ask_and_wait(&Request::Subscribe(group), limit, target, &receiver);
         answered.and_then(super::answers::groups).map(drop)
     }
 
@@ -133,11 +133,11 @@ impl Link {
         &self,
         request: &Request,
         limit: Duration,
-        wanted: Wanted,
-        receiver: &Receiver<Answered>,
-    ) -> Answered {
+        target: AnswerTarget,
+        receiver: &Receiver<AnswerResult>,
+    ) -> AnswerResult {
         let (patience, deadline) = self.waits(limit)?;
-        self.shared.send(request, wanted, deadline)?;
+        self.shared.send(request, target, deadline)?;
         match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(answered) => answered,
             Err(RecvTimeoutError::Timeout) => Err(late(patience)),
@@ -149,7 +149,7 @@ impl Link {
     /// Sends a put without waiting for its answer.
     pub(super) fn put(&self, database: &str, request: &Request, limit: Duration) -> Result<(), Fault> {
         let (_, deadline) = self.waits(limit)?;
-        self.shared.send(request, Wanted::Put(database.into()), deadline)
+        self.shared.send(request, AnswerTarget::Put(database.into()), deadline)
     }
 
     /// Waits until all earlier puts into a database are answered, and returns the fault of the first refused one.
@@ -211,8 +211,8 @@ impl Shared {
         self.state().broken.clone().unwrap_or_else(|| closed("the link to the node has ended"))
     }
 
-    /// Sends a request once fewer than [`ASKED_MAX`] are unanswered.
-    fn send(&self, request: &Request, wanted: Wanted, deadline: Instant) -> Result<(), Fault> {
+    /// Sends a request once fewer than [`UNANSWERED_MAX`] are unanswered.
+    fn send(&self, request: &Request, target: AnswerTarget, deadline: Instant) -> Result<(), Fault> {
         let serial = {
             let mut state = self.state();
             // Terminates at the deadline at the latest.
@@ -220,26 +220,26 @@ impl Shared {
                 if let Some(fault) = &state.broken {
                     return Err(fault.clone());
                 }
-                if state.open.len() < ASKED_MAX {
+                if state.open.len() < UNANSWERED_MAX {
                     break;
                 }
                 state = self.changed(state, deadline).ok_or_else(|| {
-                    let message = format!("{ASKED_MAX} requests of this process are unanswered");
+                    let message = format!("{UNANSWERED_MAX} requests of this process are unanswered");
                     Fault::new(FaultKind::TimedOut, message)
                 })?;
             }
             let serial = state.take_serial();
-            if let Wanted::Put(database) = &wanted {
+            if let AnswerTarget::Put(database) = &target {
                 state.puts.made(database, serial);
             }
-            state.open.insert(serial, wanted);
+            state.open.insert(serial, target);
             serial
         };
         match encode_up(serial, request) {
             Ok(frame) => self.write(&frame),
             Err(fault) => {
                 let mut state = self.state();
-                if let Some(Wanted::Put(database)) = state.open.remove(&serial) {
+                if let Some(AnswerTarget::Put(database)) = state.open.remove(&serial) {
                     state.puts.unmade(&database, serial);
                 }
                 self.changed.notify_all();
@@ -279,8 +279,8 @@ impl Shared {
         };
         // The socket may be shut down already.
         let _ = shutdown(&self.socket, Shutdown::Both);
-        for wanted in open.into_values() {
-            if let Wanted::Answer(sender) | Wanted::Subscription(sender, ..) = wanted {
+        for target in open.into_values() {
+            if let AnswerTarget::Answer(sender) | AnswerTarget::Subscription(sender, ..) = target {
                 // The receiver may have stopped waiting.
                 let _ = sender.send(Err(self.broken()));
             }
@@ -349,25 +349,25 @@ fn answer(
     shared: &Shared,
     subscriptions: &mut Subscriptions,
     serial: Serial,
-    answered: Answered,
+    answered: AnswerResult,
 ) -> Result<(), String> {
     let mut state = shared.state();
-    let wanted = state.open.remove(&serial);
-    if let Some(Wanted::Put(database)) = &wanted {
+    let target = state.open.remove(&serial);
+    if let Some(AnswerTarget::Put(database)) = &target {
         state.puts.answered(database, serial, answered.as_ref().err().cloned());
     }
     let known = serial < state.next;
     drop(state);
     shared.changed.notify_all();
-    let sender = match wanted {
-        Some(Wanted::Answer(sender)) => sender,
-        Some(Wanted::Subscription(sender, sink)) => {
+    let sender = match target {
+        Some(AnswerTarget::Answer(sender)) => sender,
+        Some(AnswerTarget::Subscription(sender, sink)) => {
             if let Ok(Answer::Groups(groups)) = &answered {
                 subscriptions.add(groups.iter().map(|status| status.group).collect(), sink);
             }
             sender
         }
-        Some(Wanted::Put(_)) => return Ok(()),
+        Some(AnswerTarget::Put(_)) => return Ok(()),
         // The link was closed here, or the answer refuses an abort.
         None if known => return Ok(()),
         None => return Err(format!("the node answers the request {serial}, which was not made")),

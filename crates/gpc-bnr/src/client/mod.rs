@@ -25,12 +25,12 @@
 //! A reader thread of this module receives all messages of the node, in order. It delivers answers to the waiting
 //! threads and runs the callbacks of [`Process::subscribe_with`], one at a time.
 //!
-//! # Waits
+//! # Time limits
 //!
 //! Every request has a time limit, which the node enforces. Collective requests use the limit of their caller or
-//! [`Waits::collective`], other requests [`Waits::other`]. The client waits [`Waits::margin`] longer; then the request
-//! fails with [`TimedOut`](crate::FaultKind::TimedOut). If the node is gone, all requests fail at once with
-//! [`Link`](crate::FaultKind::Link).
+//! [`TimeLimits::collective`], other requests [`TimeLimits::other`]. The client waits [`TimeLimits::margin`] longer;
+//! then the request fails with [`TimedOut`](crate::FaultKind::TimedOut). If the node is gone, all requests fail at once
+//! with [`Link`](crate::FaultKind::Link).
 //!
 //! Source: BNR's interface: `BNR_Init` to `BNR_Lookup`.
 #![allow(clippy::disallowed_methods, reason = "a node is waited for by the clock, each wait with a limit")]
@@ -57,7 +57,7 @@ pub use tool::Tool;
 
 /// Time limits of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waits {
+pub struct TimeLimits {
     /// For collective requests without a limit of their own, for starting and killing processes, and for the size of an
     /// open group.
     pub collective: Duration,
@@ -68,9 +68,9 @@ pub struct Waits {
 }
 
 /// The defaults of [`Limits`], which nodes use as well, and a margin of 60 s.
-impl Default for Waits {
-    fn default() -> Waits {
+impl Default for TimeLimits {
+    fn default() -> TimeLimits {
         let limits = Limits::default();
-        Waits { collective: limits.fence, other: limits.ask, margin: Duration::from_secs(60) }
+        TimeLimits { collective: limits.fence, other: limits.ask, margin: Duration::from_secs(60) }
     }
 }

@@ -86,7 +86,7 @@ impl Sink {
 
 /// The deaths of one group that the node has reported.
 #[derive(Debug, Default)]
-struct Known {
+struct ReportedDeaths {
     /// In the order of the reports; each process once.
     deaths: Vec<Death>,
     ranks: BTreeSet<Rank>,
@@ -103,7 +103,7 @@ struct Subscription {
 /// All subscriptions. Used by the reader thread alone.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    known: BTreeMap<GroupId, Known>,
+    known: BTreeMap<GroupId, ReportedDeaths>,
     subscriptions: Vec<Subscription>,
 }
 

@@ -10,7 +10,7 @@ use gpc_launch::inherited_socket;
 
 use super::link::Link;
 use super::notices::Sink;
-use super::{ClientError, Deaths, Snapshot, Spawned, Waits, answers};
+use super::{ClientError, Deaths, Snapshot, Spawned, TimeLimits, answers};
 use crate::exit::Death;
 use crate::fault::Fault;
 use crate::limits::Limits;
@@ -36,7 +36,7 @@ const PMI: &str = "PMI_FD";
 pub struct Process {
     link: Link,
     identity: Identity,
-    waits: Waits,
+    waits: TimeLimits,
     /// The bounds of the domain, once requested.
     limits: OnceLock<Limits>,
 }
@@ -54,14 +54,14 @@ impl Process {
     /// # Errors
     /// The process was not started by a node, or its node is gone. A process never assumes that it runs alone.
     pub fn init() -> Result<Process, ClientError> {
-        Process::init_with(Waits::default())
+        Process::init_with(TimeLimits::default())
     }
 
     /// As [`init`](Self::init), with other time limits.
     ///
     /// # Errors
     /// As [`init`](Self::init).
-    pub fn init_with(waits: Waits) -> Result<Process, ClientError> {
+    pub fn init_with(waits: TimeLimits) -> Result<Process, ClientError> {
         let variable = |name| std::env::var_os(name);
         match inherited_socket(OWN) {
             Ok(Some(socket)) => Process::over(socket, waits),
@@ -75,7 +75,7 @@ impl Process {
     ///
     /// # Errors
     /// The node at the other end is gone, or does not know this process.
-    pub fn over(socket: OwnedFd, waits: Waits) -> Result<Process, ClientError> {
+    pub fn over(socket: OwnedFd, waits: TimeLimits) -> Result<Process, ClientError> {
         let link = Link::begin(socket, waits.margin)?;
         let identity = link.ask(&Request::Init, waits.other).and_then(answers::identity)?;
         Ok(Process { link, identity, waits, limits: OnceLock::new() })

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 
 /// The puts into one database.
 #[derive(Debug, Default)]
-struct Into {
+struct DatabasePuts {
     /// Puts that are not answered.
     open: BTreeSet<Serial>,
     /// The first refused put that was not yet reported.
@@ -16,14 +16,14 @@ struct Into {
 
 /// The puts into all databases.
 #[derive(Debug, Default)]
-pub(super) struct Puts(BTreeMap<String, Into>);
+pub(super) struct Puts(BTreeMap<String, DatabasePuts>);
 
 impl Puts {
     /// Records a new put.
     pub(super) fn made(&mut self, database: &str, serial: Serial) {
         // The entry usually exists: only the first put into a database creates it.
         match self.0.get_mut(database) {
-            Some(into) => into.open.insert(serial),
+            Some(puts) => puts.open.insert(serial),
             None => self.0.entry(database.to_owned()).or_default().open.insert(serial),
         };
     }
@@ -35,14 +35,14 @@ impl Puts {
 
     /// Records the answer to a put.
     pub(super) fn answered(&mut self, database: &str, serial: Serial, fault: Option<Fault>) {
-        let Some(into) = self.0.get_mut(database) else { return };
-        into.open.remove(&serial);
+        let Some(puts) = self.0.get_mut(database) else { return };
+        puts.open.remove(&serial);
         if let Some(fault) = fault
-            && into.refused.as_ref().is_none_or(|(first, _)| serial < *first)
+            && puts.refused.as_ref().is_none_or(|(first, _)| serial < *first)
         {
-            into.refused = Some((serial, fault));
+            puts.refused = Some((serial, fault));
         }
-        if into.open.is_empty() && into.refused.is_none() {
+        if puts.open.is_empty() && puts.refused.is_none() {
             self.0.remove(database);
         }
     }
@@ -54,14 +54,14 @@ impl Puts {
 
     /// Whether all puts up to this one are answered.
     pub(super) fn are_in(&self, database: &str, last: Serial) -> bool {
-        self.0.get(database).and_then(|into| into.open.first()).is_none_or(|first| *first > last)
+        self.0.get(database).and_then(|puts| puts.open.first()).is_none_or(|first| *first > last)
     }
 
     /// Takes the fault of the first refused put; reported once.
     pub(super) fn take_refused(&mut self, database: &str) -> Option<Fault> {
-        let into = self.0.get_mut(database)?;
-        let refused = into.refused.take();
-        if into.open.is_empty() {
+        let puts = self.0.get_mut(database)?;
+        let refused = puts.refused.take();
+        if puts.open.is_empty() {
             self.0.remove(database);
         }
         refused.map(|(_, fault)| fault)

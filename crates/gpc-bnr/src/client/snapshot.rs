@@ -19,19 +19,19 @@ use crate::request::Pair;
 pub struct Snapshot {
     pairs: Vec<Pair>,
     /// Number of pairs returned since `first`.
-    told: usize,
+    position: usize,
 }
 
 impl From<Vec<Pair>> for Snapshot {
     fn from(pairs: Vec<Pair>) -> Snapshot {
-        Snapshot { pairs, told: 0 }
+        Snapshot { pairs, position: 0 }
     }
 }
 
 impl Snapshot {
     /// The first pair; [`next`](Self::next) continues after it.
     pub fn first(&mut self) -> Option<&Pair> {
-        self.told = 0;
+        self.position = 0;
         self.next()
     }
 
@@ -41,8 +41,8 @@ impl Snapshot {
         reason = "the pair is lent: those who want all of it take `into_iter`"
     )]
     pub fn next(&mut self) -> Option<&Pair> {
-        let pair = self.pairs.get(self.told)?;
-        self.told += 1;
+        let pair = self.pairs.get(self.position)?;
+        self.position += 1;
         Some(pair)
     }
 

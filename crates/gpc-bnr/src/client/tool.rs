@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::link::Link;
-use super::{ClientError, Snapshot, Waits, answers};
+use super::{ClientError, Snapshot, TimeLimits, answers};
 use crate::fault::Fault;
 use crate::names::GroupId;
 use crate::request::{Answer, GroupStatus, Request};
@@ -31,7 +31,7 @@ impl Tool {
     pub fn connect(path: &Path, limit: Duration) -> Result<Tool, ClientError> {
         let stream = UnixStream::connect(path)
             .map_err(|error| ClientError::Connect { path: path.to_owned(), error })?;
-        Ok(Tool { link: Link::begin(stream.into(), Waits::default().margin)?, limit })
+        Ok(Tool { link: Link::begin(stream.into(), TimeLimits::default().margin)?, limit })
     }
 
     /// Sends a request that tools are allowed to make.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use chained_gpc::trees::Id;
 
+use super::epochs::Epochs;
 use super::events::{CallNumber, Serial, Token};
-use super::kinds::Kinds;
 use super::timers::TimerKey;
 use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
@@ -16,14 +16,14 @@ use crate::request::Answer;
 #[derive(Default, Debug)]
 pub(super) struct Collective {
     /// Counters of collective requests.
-    pub(super) kinds: Kinds,
+    pub(super) epochs: Epochs,
     /// Collective requests that members here have entered, or that a coordinator collects for.
     pub(super) meetings: BTreeMap<Meeting, Gathering>,
     /// Collective requests that have succeeded here and wait for the release of an earlier one, which delivers puts
     /// that they omit.
     pub(super) early: BTreeMap<Meeting, (Brought, Answer)>,
     /// Collective requests that this node coordinates.
-    pub(super) collecting: BTreeMap<Meeting, Collecting>,
+    pub(super) collections: BTreeMap<Meeting, Collection>,
 }
 
 /// State of a collective request at one node.
@@ -39,7 +39,7 @@ pub(super) struct Gathering {
     /// A member here has another purpose: the request can never complete.
     pub(super) wrong: bool,
     /// The coordinator, which may be unaware of the request, has been informed.
-    pub(super) told: bool,
+    pub(super) announced: bool,
     /// The coordinator has been informed that the request fails.
     pub(super) failed: bool,
 }
@@ -55,7 +55,7 @@ pub(super) struct Waiter {
 
 /// State of a collective request at its coordinator.
 #[derive(Debug)]
-pub(super) struct Collecting {
+pub(super) struct Collection {
     pub(super) purpose: Purpose,
     /// The nodes of the members, ordered by their first members.
     pub(super) nodes: Vec<Id>,
@@ -72,14 +72,14 @@ pub(super) struct Collecting {
 impl Collective {
     /// Whether no request is pending.
     pub(super) fn is_empty(&self) -> bool {
-        self.meetings.is_empty() && self.collecting.is_empty()
+        self.meetings.is_empty() && self.collections.is_empty()
     }
 
     /// Drops all requests, but not their counters.
     pub(super) fn drop_all(&mut self) {
         self.meetings.clear();
         self.early.clear();
-        self.collecting.clear();
+        self.collections.clear();
     }
 }
 
@@ -91,7 +91,7 @@ impl Gathering {
             collect: None,
             expected: None,
             wrong: false,
-            told: false,
+            announced: false,
             failed: false,
         }
     }
@@ -101,7 +101,7 @@ impl Gathering {
     }
 }
 
-impl Collecting {
+impl Collection {
     /// Whether the outcome is settled: the purpose is being carried out, or a time limit has passed.
     pub(super) fn is_decided(&self) -> bool {
         self.acting.is_some() || self.late.is_some()

@@ -216,7 +216,7 @@ pub(super) struct Log {
     marks: BTreeMap<Set, u64>,
     /// Collective requests that distributed puts and may not have reached all their nodes: the latest of each set and
     /// tag that no other has superseded. A fence of the whole group replaces them all. A process that fences only in
-    /// subsets has one for each subset; `Kinds` bounds their number.
+    /// subsets has one for each subset; `Epochs` bounds their number.
     after: BTreeSet<Meeting>,
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use chained_gpc::trees::Id;
 
 use super::faults::NAMED_MAX;
-use super::known_deaths::Known;
-use super::outgoing::Then;
+use super::known_deaths::GroupDeaths;
+use super::outgoing::Continuation;
 use super::{CallNumber, Domain, Output, Serial};
 use crate::exit::{Death, Exit};
 use crate::fault::Fault;
@@ -22,11 +22,11 @@ impl Domain {
         let mut news = Vec::new();
         for death in deaths {
             let group = death.member.group;
-            let number = self.deaths.died.count;
+            let number = self.deaths.undelivered.count;
             if !self.local.forgotten.contains(group)
                 && self.deaths.known.entry(group).or_default().insert(number, *death)
             {
-                self.deaths.died.count += 1;
+                self.deaths.undelivered.count += 1;
                 news.push(*death);
             }
         }
@@ -58,26 +58,27 @@ impl Domain {
 
     /// Whether a death kills the rest of a group that has processes here.
     pub(super) fn takes_group_along(&self, death: &Death) -> bool {
-        let here = self.local.here.get(&death.member.group);
-        here.is_some_and(|here| here.layout.on_death == OnDeath::Kill) && !death.is_clean()
+        let local_group = self.local.groups.get(&death.member.group);
+        local_group.is_some_and(|local_group| local_group.layout.on_death == OnDeath::Kill)
+            && !death.is_clean()
     }
 
     /// If a reported death means that this node is lost, the head has declared it lost: kills the group here.
     fn lost_processes_end(&mut self, group: GroupId) {
         let Some(deaths) = self.deaths.known.get(&group) else { return };
-        let Some(here) = self.local.here.get(&group) else { return };
+        let Some(local_group) = self.local.groups.get(&group) else { return };
         let lost = deaths.iter().any(|death| death.exit == Exit::Node(self.settings.me));
-        if lost && !here.emptied {
+        if lost && !local_group.emptied {
             self.kill_here(group, None);
         }
     }
 
     /// Removes a group's own database after its last process has ended.
     fn drop_database_if_over(&mut self, group: GroupId) {
-        let Some(here) = self.local.here.get(&group) else { return };
+        let Some(local_group) = self.local.groups.get(&group) else { return };
         let dead = self.deaths.known.get(&group).map_or(0, |deaths| deaths.len());
-        if dead as u64 >= u64::from(here.layout.size()) {
-            let database = here.layout.database.clone();
+        if dead as u64 >= u64::from(local_group.layout.size()) {
+            let database = local_group.layout.database.clone();
             self.destroyed_here(&database);
         }
     }
@@ -85,28 +86,29 @@ impl Domain {
     /// Learns deaths seen by this node, and delivers them to all other nodes.
     pub(super) fn spread(&mut self, deaths: Vec<Death>) {
         let news = self.learn(&deaths);
-        self.deaths.died.waiting.extend(news);
-        self.tell_deaths();
+        self.deaths.undelivered.waiting.extend(news);
+        self.deliver_deaths();
     }
 
-    fn tell_deaths(&mut self) {
-        if self.deaths.died.flying.is_some() || self.deaths.died.waiting.is_empty() {
+    fn deliver_deaths(&mut self) {
+        if self.deaths.undelivered.in_flight.is_some() || self.deaths.undelivered.waiting.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut self.deaths.died.waiting);
+        let waiting = std::mem::take(&mut self.deaths.undelivered.waiting);
         // A death may be the consequence of earlier ones, so those are sent first.
         let groups: BTreeSet<GroupId> = waiting.iter().map(|death| death.member.group).collect();
         let known = groups.iter().filter_map(|group| self.deaths.known.get(group));
         let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(NAMED_MAX).copied()).collect();
         deaths.extend(waiting);
-        self.deaths.died.flying = self.tell(self.others(), Order::Died(deaths), Then::Nothing);
+        self.deaths.undelivered.in_flight =
+            self.deliver(self.others(), Order::Died(deaths), Continuation::Nothing);
     }
 
     /// A call has ended. If it delivered deaths, the next ones are sent.
-    pub(super) fn died_told(&mut self, call: CallNumber) {
-        if self.deaths.died.flying == Some(call) {
-            self.deaths.died.flying = None;
-            self.tell_deaths();
+    pub(super) fn deaths_delivered(&mut self, call: CallNumber) {
+        if self.deaths.undelivered.in_flight == Some(call) {
+            self.deaths.undelivered.in_flight = None;
+            self.deliver_deaths();
         }
     }
 
@@ -153,7 +155,7 @@ impl Domain {
     fn add_subscriber(&mut self, group: GroupId, client: Client) {
         let fresh = self.deaths.subscribers.entry(group).or_default().insert(client);
         let deaths = self.deaths.known.get(&group).filter(|_| fresh);
-        for death in deaths.into_iter().flat_map(Known::iter) {
+        for death in deaths.into_iter().flat_map(GroupDeaths::iter) {
             self.outputs.push_back(Output::Notice { client, death: *death });
         }
     }
@@ -164,12 +166,12 @@ impl Domain {
         self.deaths.known.remove(&group);
         self.deaths.subscribers.remove(&group);
         self.merged.remove(&group);
-        self.collective.kinds.forget(group);
-        if let Some(here) = self.local.here.get(&group) {
-            let (database, emptied) = (here.layout.database.clone(), here.emptied);
+        self.collective.epochs.forget(group);
+        if let Some(local_group) = self.local.groups.get(&group) {
+            let (database, emptied) = (local_group.layout.database.clone(), local_group.emptied);
             self.destroyed_here(&database);
             if emptied {
-                self.local.here.remove(&group);
+                self.local.groups.remove(&group);
             } else {
                 // What its processes have left behind is killed first.
                 self.kill_here(group, None);

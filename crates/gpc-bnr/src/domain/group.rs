@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::errno::IO;
-use super::pending::Asker;
+use super::pending::Requester;
 use crate::names::{GroupId, Rank, Set};
 use crate::request::{GroupState, Pair};
 use crate::spec::{LEFT_OUT, Layout, OnDeath, Spec};
@@ -24,7 +24,7 @@ pub(super) struct Group {
     pub(super) start: Start,
     pub(super) kill: Kill,
     /// Receivers of its size.
-    pub(super) sizes: Vec<Asker>,
+    pub(super) sizes: Vec<Requester>,
     /// All its processes have ended.
     pub(super) over: bool,
     pub(super) freed: bool,
@@ -42,7 +42,7 @@ pub(super) enum Stage {
     Merged {
         parts: (GroupId, GroupId),
         /// Whether the nodes of its members know it.
-        told: bool,
+        announced: bool,
     },
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Stage {
 pub(super) struct Plan {
     pub(super) specs: Vec<Spec>,
     /// Requested number of processes of each spec, before `soft` chose.
-    pub(super) asked: Vec<u32>,
+    pub(super) requested: Vec<u32>,
     pub(super) preputs: Vec<Pair>,
     pub(super) on_death: OnDeath,
     pub(super) input: bool,
@@ -61,7 +61,7 @@ pub(super) struct Plan {
 #[derive(Default, Debug)]
 pub(super) struct Start {
     /// Receiver of the result.
-    pub(super) starter: Option<Asker>,
+    pub(super) starter: Option<Requester>,
     /// Number of pending results of a check or start: one for this node, one for all others.
     pub(super) parts: usize,
     /// All nodes have checked that the processes can be started.
@@ -79,7 +79,7 @@ pub(super) struct Kill {
     pub(super) doomed: bool,
     /// Number of pending kills: one for this node, one for all others.
     pub(super) parts: usize,
-    pub(super) killers: Vec<Asker>,
+    pub(super) killers: Vec<Requester>,
 }
 
 impl Group {
@@ -99,7 +99,7 @@ impl Group {
     }
 
     /// Whether no operation on it is pending.
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.start.parts == 0 && self.kill.parts == 0 && self.start.starter.is_none()
     }
 
@@ -109,10 +109,10 @@ impl Group {
         let Some(layout) = &self.layout else { return Vec::new() };
         let mut ranks = 0..;
         let mut errors = Vec::new();
-        for (spec, asked) in layout.specs.iter().zip(&self.plan.asked) {
+        for (spec, requested) in layout.specs.iter().zip(&self.plan.requested) {
             let own = ranks.by_ref().take(spec.count as usize);
             errors.extend(own.map(|rank| self.start.errors.get(&rank).copied().unwrap_or_default()));
-            errors.extend((spec.count..*asked).map(|_| LEFT_OUT));
+            errors.extend((spec.count..*requested).map(|_| LEFT_OUT));
         }
         errors
     }

@@ -10,11 +10,11 @@ use chained_gpc::trees::Id;
 use super::errno::{CANCELLED, IO, TIMED_OUT, UNREACHABLE};
 use super::faults::{group_open, no_group};
 use super::group::{Group, Plan, SHOWN_MAX, Stage};
-use super::known_deaths::Known;
+use super::known_deaths::GroupDeaths;
 use super::life::Life;
-use super::local::Whom;
-use super::outgoing::{Errand, Then};
-use super::pending::Asker;
+use super::local::OrderOrigin;
+use super::outgoing::{CallPurpose, Continuation};
+use super::pending::Requester;
 use super::placement::place;
 use super::spawned::{check_preputs, check_spawn};
 use super::{Domain, Output};
@@ -46,7 +46,7 @@ impl Domain {
         let head = self.head.as_ref();
         if head.is_some_and(|head| head.groups.len() >= most) {
             let over =
-                head.and_then(|head| head.groups.iter().find(|(_, group)| group.over && group.rests()));
+                head.and_then(|head| head.groups.iter().find(|(_, group)| group.over && group.is_at_rest()));
             match over.map(|(group, _)| *group) {
                 Some(over) => self.forget_everywhere(over),
                 None => {
@@ -78,18 +78,18 @@ impl Domain {
             let message = format!("group {group} is closed: nothing can be spawned into it any more");
             return Err(Fault::new(FaultKind::GroupClosed, message));
         }
-        let asked: Vec<u32> = specs.iter().map(|spec| spec.count).collect();
+        let requested: Vec<u32> = specs.iter().map(|spec| spec.count).collect();
         check_spawn(&open.plan.specs, &mut specs, &limits)?;
         check_preputs(&open.plan.preputs, &preputs, &limits)?;
         open.plan.specs.extend(specs);
-        open.plan.asked.extend(asked);
+        open.plan.requested.extend(requested);
         open.plan.preputs.extend(preputs);
         open.plan.on_death = on_death.unwrap_or(open.plan.on_death);
         Ok(())
     }
 
     /// The members that opened a group close it, which starts it.
-    pub(super) fn close(&mut self, asker: Asker, over: &Set, group: GroupId) {
+    pub(super) fn close(&mut self, requester: Requester, over: &Set, group: GroupId) {
         let checked = self.group(group).and_then(|open| match &open.stage {
             Stage::Open(Some(openers)) if openers == over => Ok(()),
             Stage::Open(_) => {
@@ -99,15 +99,15 @@ impl Domain {
             _ => Err(Fault::new(FaultKind::GroupClosed, format!("group {group} is closed already"))),
         });
         match checked {
-            Ok(()) => self.start(asker, group),
-            Err(fault) => self.settle(asker, Err(fault)),
+            Ok(()) => self.start(requester, group),
+            Err(fault) => self.settle(requester, Err(fault)),
         }
     }
 
     /// Opens a group, spawns into it and closes it.
     pub(super) fn spawn_multiple(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         client: Client,
         (mut specs, preputs): (Vec<Spec>, Vec<Pair>),
         on_death: OnDeath,
@@ -118,16 +118,16 @@ impl Domain {
             Client::Tool(_) => None,
         };
         let limits = self.settings.limits;
-        let asked = specs.iter().map(|spec| spec.count).collect();
+        let requested = specs.iter().map(|spec| spec.count).collect();
         let checked =
             check_spawn(&[], &mut specs, &limits).and_then(|()| check_preputs(&[], &preputs, &limits));
         let mut group = Group::new(Stage::Open(None), parent, on_death, self.now);
-        group.plan = Plan { specs, asked, preputs, on_death, input };
+        group.plan = Plan { specs, requested, preputs, on_death, input };
         let number = match checked.and_then(|()| self.new_group(group)) {
             Ok(number) => number,
-            Err(fault) => return self.settle(asker, Err(fault)),
+            Err(fault) => return self.settle(requester, Err(fault)),
         };
-        self.start(asker, number);
+        self.start(requester, number);
     }
 
     fn remove_group(&mut self, group: GroupId) -> Option<Group> {
@@ -135,15 +135,15 @@ impl Domain {
     }
 
     /// Starts a group, once the nodes have begun.
-    fn start(&mut self, asker: Asker, group: GroupId) {
+    fn start(&mut self, requester: Requester, group: GroupId) {
         let begins = matches!(self.life, Life::Begins);
         let Some(head) = self.head.as_mut() else { return };
         let Some(known) = head.groups.get_mut(&group) else { return };
         if known.start.starter.is_some() {
             let fault = Fault::new(FaultKind::GroupClosed, format!("group {group} is being closed already"));
-            return self.settle(asker, Err(fault));
+            return self.settle(requester, Err(fault));
         }
-        known.start.starter = Some(asker);
+        known.start.starter = Some(requester);
         if begins {
             return head.queued.push(group);
         }
@@ -169,10 +169,10 @@ impl Domain {
         known.plan.preputs = Vec::new();
         known.plan.specs = Vec::new();
         let sizes = std::mem::take(&mut known.sizes);
-        sizes.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Number(size))));
+        sizes.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Number(size))));
         // Every node checks its processes before any is started.
         if self.each_part(&layout, Order::Check(layout.clone())) {
-            self.check_here(layout, Whom::Head);
+            self.check_here(layout, OrderOrigin::Head);
         }
     }
 
@@ -182,7 +182,7 @@ impl Domain {
         known.start.checked = true;
         let Some(layout) = known.layout.clone() else { return };
         if self.each_part(&layout, Order::Start(layout.clone())) {
-            self.start_here(layout, Whom::Head);
+            self.start_here(layout, OrderOrigin::Head);
         }
     }
 
@@ -196,7 +196,7 @@ impl Domain {
         }
         if !others.is_empty() {
             let limit = self.settings.limits.fence;
-            self.call(others, Arc::new(order), true, limit, Errand::Start(group));
+            self.call(others, Arc::new(order), true, limit, CallPurpose::Start(group));
         }
         here
     }
@@ -227,7 +227,7 @@ impl Domain {
     /// Placement has failed. A group that members opened stays open.
     fn not_placed(&mut self, group: GroupId, fault: Fault) {
         let Ok(known) = self.group_mut(group) else { return };
-        let starter = known.start.starter.take().unwrap_or(Asker::Nobody);
+        let starter = known.start.starter.take().unwrap_or(Requester::Nobody);
         if known.stage == Stage::Open(None) {
             self.remove_group(group);
         }
@@ -334,7 +334,7 @@ impl Domain {
             known.stage = Stage::Running;
         }
         if known.start.errors.is_empty() {
-            let starter = known.start.starter.take().unwrap_or(Asker::Nobody);
+            let starter = known.start.starter.take().unwrap_or(Requester::Nobody);
             let doomed = std::mem::take(&mut known.kill.doomed);
             let errors = known.errors_of_all();
             let count = known.layout.as_ref().map_or(0, |layout| layout.size());
@@ -355,19 +355,19 @@ impl Domain {
     }
 
     /// Kills a group; the receiver is answered when nothing of it is left.
-    pub(super) fn kill_group(&mut self, group: GroupId, asker: Asker) {
+    pub(super) fn kill_group(&mut self, group: GroupId, requester: Requester) {
         let Ok(known) = self.group_mut(group) else {
-            return self.settle(asker, Err(no_group(group)));
+            return self.settle(requester, Err(no_group(group)));
         };
         match known.stage {
-            Stage::Open(_) => self.settle(asker, Err(group_open(group))),
-            Stage::Merged { .. } => self.kill_merged(group, asker),
+            Stage::Open(_) => self.settle(requester, Err(group_open(group))),
+            Stage::Merged { .. } => self.kill_merged(group, requester),
             Stage::Starting => {
                 known.kill.doomed = true;
-                known.kill.killers.push(asker);
+                known.kill.killers.push(requester);
             }
             Stage::Running | Stage::Killed => {
-                known.kill.killers.push(asker);
+                known.kill.killers.push(requester);
                 if known.kill.parts == 0 {
                     self.begin_to_kill(group);
                 }
@@ -375,13 +375,13 @@ impl Domain {
         }
     }
 
-    fn kill_merged(&mut self, group: GroupId, asker: Asker) {
+    fn kill_merged(&mut self, group: GroupId, requester: Requester) {
         let bases = self.bases(group);
         let Some(head) = self.head.as_mut() else { return };
         let number = head.next_joined;
         head.next_joined += 1;
-        head.joined.insert(number, (asker, bases.len()));
-        bases.into_iter().for_each(|base| self.kill_group(base, Asker::Joined(number)));
+        head.joined.insert(number, (requester, bases.len()));
+        bases.into_iter().for_each(|base| self.kill_group(base, Requester::Joined(number)));
     }
 
     /// One of several awaited groups is done. A group that no longer exists counts as killed.
@@ -390,9 +390,9 @@ impl Domain {
         let Some((_, left)) = head.joined.get_mut(&number) else { return };
         *left -= 1;
         if *left == 0
-            && let Some((asker, _)) = head.joined.remove(&number)
+            && let Some((requester, _)) = head.joined.remove(&number)
         {
-            self.settle(asker, Ok(Answer::Done));
+            self.settle(requester, Ok(Answer::Done));
         }
     }
 
@@ -405,8 +405,8 @@ impl Domain {
         // One for this node, which may have no process of the group, and one for the others.
         known.kill.parts = 2;
         let others = nodes.into_iter().filter(|id| *id != me).collect();
-        self.tell(others, Order::Kill(group), Then::Killed(group));
-        self.kill_here(group, Some(Whom::Head));
+        self.deliver(others, Order::Kill(group), Continuation::Killed(group));
+        self.kill_here(group, Some(OrderOrigin::Head));
     }
 
     /// Nothing of a group is left at this node, or at the others.
@@ -423,7 +423,7 @@ impl Domain {
             self.spread(never);
             self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
         }
-        killers.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Done)));
+        killers.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Done)));
         self.group_died(group);
     }
 
@@ -442,7 +442,7 @@ impl Domain {
     pub(super) fn group_died(&mut self, group: GroupId) {
         let deaths = self.deaths.known.get(&group);
         let abnormal = deaths.is_some_and(|deaths| deaths.iter().any(|death| !death.is_clean()));
-        let dead = deaths.map_or(0, Known::len);
+        let dead = deaths.map_or(0, GroupDeaths::len);
         let me = self.settings.me;
         let Ok(known) = self.group_mut(group) else { return };
         let Some(layout) = known.layout.clone() else { return };
@@ -456,14 +456,14 @@ impl Domain {
             // At the group's own nodes, the last death removes it.
             let nodes = layout.nodes();
             let others = self.others().into_iter().filter(|id| *id != me && !nodes.contains(id)).collect();
-            self.tell(others, Order::Destroyed(database), Then::Nothing);
+            self.deliver(others, Order::Destroyed(database), Continuation::Nothing);
         }
         self.forget_if_over(group);
     }
 
     /// Forgets a group that has ended and was freed.
     fn forget_if_over(&mut self, group: GroupId) {
-        if self.group(group).is_ok_and(|known| known.freed && known.over && known.rests()) {
+        if self.group(group).is_ok_and(|known| known.freed && known.over && known.is_at_rest()) {
             self.forget_everywhere(group);
         }
     }
@@ -479,11 +479,11 @@ impl Domain {
         if deaths.is_empty() {
             return self.forget_now(group);
         }
-        self.tell(self.others(), Order::Died(deaths), Then::Forget(group));
+        self.deliver(self.others(), Order::Died(deaths), Continuation::Forget(group));
     }
 
     pub(super) fn forget_now(&mut self, group: GroupId) {
-        self.tell(self.others(), Order::Forget(group), Then::Nothing);
+        self.deliver(self.others(), Order::Forget(group), Continuation::Nothing);
         self.forget(group);
     }
 
@@ -495,7 +495,7 @@ impl Domain {
             Stage::Open(_) if known.start.starter.is_none() => {
                 let sizes = std::mem::take(&mut known.sizes);
                 self.forget_everywhere(group);
-                sizes.into_iter().for_each(|asker| self.settle(asker, Err(no_group(group))));
+                sizes.into_iter().for_each(|requester| self.settle(requester, Err(no_group(group))));
             }
             Stage::Merged { .. } => self.free_merged(group),
             _ => self.forget_if_over(group),
@@ -522,7 +522,7 @@ impl Domain {
     pub(super) fn merge_groups(&mut self, first: GroupId, second: GroupId) -> Result<GroupId, Fault> {
         let parent = self.group(first)?.parent;
         self.group(second)?;
-        let stage = Stage::Merged { parts: (first, second), told: false };
+        let stage = Stage::Merged { parts: (first, second), announced: false };
         let group = self.new_group(Group::new(stage, parent, OnDeath::default(), self.now))?;
         self.merged.insert(group, (first, second));
         Ok(group)
@@ -530,8 +530,8 @@ impl Domain {
 
     /// The nodes of a merged group know it.
     pub(super) fn merged_known(&mut self, group: GroupId) {
-        if let Ok(Group { stage: Stage::Merged { told, .. }, .. }) = self.group_mut(group) {
-            *told = true;
+        if let Ok(Group { stage: Stage::Merged { announced, .. }, .. }) = self.group_mut(group) {
+            *announced = true;
         }
         self.look_again();
     }

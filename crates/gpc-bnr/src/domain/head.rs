@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chained_gpc::trees::Id;
 
 use super::group::{Group, Stage};
-use super::pending::Asker;
+use super::pending::Requester;
 use crate::names::GroupId;
 use crate::spec::Layout;
 
@@ -21,13 +21,13 @@ pub(super) struct Head {
     /// Groups to start when the nodes have begun.
     pub(super) queued: Vec<GroupId>,
     /// Created databases; each list has the receivers that wait for its removal.
-    pub(super) databases: BTreeMap<String, Vec<Asker>>,
+    pub(super) databases: BTreeMap<String, Vec<Requester>>,
     /// The last number assigned to a database.
     pub(super) last_database: u64,
     /// Global names.
     pub(super) names: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Waits for several groups: the receiver, and the number of groups left.
-    pub(super) joined: BTreeMap<u64, (Asker, usize)>,
+    pub(super) joined: BTreeMap<u64, (Requester, usize)>,
     pub(super) next_joined: u64,
 }
 
@@ -41,9 +41,9 @@ impl Head {
     }
 
     /// Whether all nodes of a group's processes know it.
-    pub(super) fn is_told(&self, group: GroupId) -> bool {
+    pub(super) fn is_announced(&self, group: GroupId) -> bool {
         self.groups.get(&group).is_none_or(|group| {
-            !matches!(group.stage, Stage::Open(_) | Stage::Starting | Stage::Merged { told: false, .. })
+            !matches!(group.stage, Stage::Open(_) | Stage::Starting | Stage::Merged { announced: false, .. })
         })
     }
 

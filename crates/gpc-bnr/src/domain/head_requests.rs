@@ -2,7 +2,7 @@
 
 use super::faults::{no_database, no_group};
 use super::group::{Group, Stage};
-use super::pending::Asker;
+use super::pending::Requester;
 use super::{Domain, Output};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Set};
@@ -11,9 +11,9 @@ use crate::spec::OnDeath;
 
 impl Domain {
     /// Serves a request of a client at any node.
-    pub(super) fn asked_of_head(&mut self, asker: Asker, client: Client, request: Request) {
+    pub(super) fn serve_at_head(&mut self, requester: Requester, client: Client, request: Request) {
         let result = match request {
-            Request::Size(group) => match self.size(&asker, group) {
+            Request::Size(group) => match self.size(&requester, group) {
                 Some(size) => size.map(Answer::Number),
                 None => return,
             },
@@ -21,38 +21,38 @@ impl Domain {
             Request::Spawn { group, specs, preputs, on_death } => {
                 self.spawn(group, specs, preputs, on_death).map(|()| Answer::Done)
             }
-            Request::Close { over, group, .. } => return self.close(asker, &over, group),
+            Request::Close { over, group, .. } => return self.close(requester, &over, group),
             Request::SpawnMultiple { specs, preputs, on_death, input } => {
-                return self.spawn_multiple(asker, client, (specs, preputs), on_death, input);
+                return self.spawn_multiple(requester, client, (specs, preputs), on_death, input);
             }
             Request::Merge { first, second, .. } => self.merge_groups(first, second).map(Answer::Group),
             Request::Free(group) => self.free(group),
             Request::Kill(group) => {
                 self.report_kill(client, group);
-                return self.kill_group(group, asker);
+                return self.kill_group(group, requester);
             }
             Request::Status(group) => self.status(group, true).map(|status| Answer::Groups(vec![status])),
             Request::Groups => Ok(Answer::Groups(self.all_status())),
             Request::Subscribe(group) => self.subscribed_groups(group),
             Request::Abort { code, message } => self.aborted(client, code, message),
             Request::Create(name) => self.create_database(name).map(Answer::Name),
-            Request::Destroy(name) => return self.destroy_database(asker, &name),
+            Request::Destroy(name) => return self.destroy_database(requester, &name),
             Request::Databases => Ok(Answer::Names(self.database_names())),
             Request::Deposit(pair) => self.deposit(pair),
             Request::Withdraw(name) => self.withdraw(&name),
             Request::Lookup(name) => self.lookup(&name),
             Request::Put { database, pair, .. } => self.put_at_head(&database, pair, client),
-            Request::Get { database, key } => return self.get_at_head(asker, database, key),
-            Request::Iterate(database) => return self.iterate_at_head(asker, database),
+            Request::Get { database, key } => return self.get_at_head(requester, database, key),
+            Request::Iterate(database) => return self.iterate_at_head(requester, database),
             Request::Init | Request::Finalize | Request::Fence { .. } | Request::Limits => {
                 Err(Fault::new(FaultKind::Unsupported, "that is asked of a process's own node"))
             }
         };
-        self.settle(asker, result);
+        self.settle(requester, result);
     }
 
     /// Number of processes of a group. `None` while the group is open: the receiver is queued.
-    fn size(&mut self, asker: &Asker, group: GroupId) -> Option<Result<u64, Fault>> {
+    fn size(&mut self, requester: &Requester, group: GroupId) -> Option<Result<u64, Fault>> {
         let mut size = 0;
         for base in self.bases(group) {
             let known = self.head.as_mut().and_then(|head| head.groups.get_mut(&base));
@@ -60,7 +60,7 @@ impl Domain {
             match &known.layout {
                 Some(layout) => size += u64::from(layout.size()),
                 None => {
-                    known.sizes.push(asker.clone());
+                    known.sizes.push(requester.clone());
                     return None;
                 }
             }
@@ -73,7 +73,7 @@ impl Domain {
             return Err(Fault::new(FaultKind::Unsupported, "a tool has no group to abort"));
         };
         self.outputs.push_back(Output::Aborted { member, code, message });
-        self.kill_group(member.group, Asker::Nobody);
+        self.kill_group(member.group, Requester::Nobody);
         Ok(Answer::Done)
     }
 
@@ -96,21 +96,21 @@ impl Domain {
         Ok(Answer::Done)
     }
 
-    fn get_at_head(&mut self, asker: Asker, database: String, key: Vec<u8>) {
+    fn get_at_head(&mut self, requester: Requester, database: String, key: Vec<u8>) {
         if !self.database_exists(&database) {
-            return self.settle(asker, Err(no_database(&database)));
+            return self.settle(requester, Err(no_database(&database)));
         }
         match self.databases.get(&database).and_then(|copy| copy.get(&key)).cloned() {
-            Some(value) => self.settle(asker, Ok(Answer::Value(value))),
-            None => self.find(asker, database, key),
+            Some(value) => self.settle(requester, Ok(Answer::Value(value))),
+            None => self.find(requester, database, key),
         }
     }
 
-    fn iterate_at_head(&mut self, asker: Asker, database: String) {
+    fn iterate_at_head(&mut self, requester: Requester, database: String) {
         if !self.database_exists(&database) {
-            return self.settle(asker, Err(no_database(&database)));
+            return self.settle(requester, Err(no_database(&database)));
         }
-        self.list(asker, database);
+        self.list(requester, database);
     }
 
     fn open_group(&mut self, over: Set) -> Result<GroupId, Fault> {

@@ -11,31 +11,31 @@ use crate::request::Client;
 #[derive(Default, Debug)]
 pub(super) struct Deaths {
     /// Known deaths of all groups, including groups without processes here.
-    pub(super) known: BTreeMap<GroupId, Known>,
+    pub(super) known: BTreeMap<GroupId, GroupDeaths>,
     /// Deaths that other nodes are yet to learn.
-    pub(super) died: Died,
+    pub(super) undelivered: UndeliveredDeaths,
     /// Local clients that receive notices, by group.
     pub(super) subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
 }
 
 /// Deaths here that other nodes have not learned yet. Bounded by the number of processes.
 #[derive(Default, Debug)]
-pub(super) struct Died {
+pub(super) struct UndeliveredDeaths {
     pub(super) waiting: Vec<Death>,
     /// The call that delivers deaths; `waiting` has the next ones.
-    pub(super) flying: Option<CallNumber>,
+    pub(super) in_flight: Option<CallNumber>,
     /// Number of deaths learned here. Each death gets the next number, which orders deaths across groups.
     pub(super) count: u64,
 }
 
 /// Known deaths of a group, in the order in which this node learned of them. The first one is the cause.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Known {
+pub(super) struct GroupDeaths {
     deaths: Vec<(u64, Death)>,
     places: BTreeMap<Rank, usize>,
 }
 
-impl Known {
+impl GroupDeaths {
     /// Adds a death with its number among all deaths learned here. Returns whether it is new.
     pub(super) fn insert(&mut self, number: u64, death: Death) -> bool {
         let place = self.deaths.len();

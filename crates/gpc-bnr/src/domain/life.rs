@@ -23,11 +23,11 @@ pub(super) enum Life {
 
 /// How a node detects the loss of its head, and the head the loss of other nodes.
 #[derive(Default, Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchState {
     /// At the head: nodes that did not answer lately, and how often.
     pub(super) silent: BTreeMap<Id, u32>,
     /// The head's standing orders: one, or two while the head renews it. The older one may arrive after the newer one.
-    pub(super) by: BTreeSet<Token>,
+    pub(super) orders: BTreeSet<Token>,
     /// The timer that ends the domain without a standing order.
     pub(super) until: Option<TimerKey>,
 }

@@ -13,9 +13,9 @@ use crate::spec::Layout;
 #[derive(Default, Debug)]
 pub(super) struct Local {
     /// Groups that are being checked here, and where each result goes.
-    pub(super) checks: BTreeMap<GroupId, Whom>,
+    pub(super) checks: BTreeMap<GroupId, OrderOrigin>,
     /// Groups with processes here.
-    pub(super) here: BTreeMap<GroupId, Here>,
+    pub(super) groups: BTreeMap<GroupId, LocalGroup>,
     /// Groups killed before their start order arrived here: a delayed start order is refused.
     pub(super) doomed: RecentGroups,
     /// Groups that were removed: delayed messages about them are ignored.
@@ -24,17 +24,17 @@ pub(super) struct Local {
 
 /// A group with processes here.
 #[derive(Debug)]
-pub(super) struct Here {
+pub(super) struct LocalGroup {
     pub(super) layout: Arc<Layout>,
     pub(super) processes: BTreeMap<Rank, Process>,
     /// Receiver of the result of the start, until all are started.
-    pub(super) starting: Option<Whom>,
+    pub(super) starting: Option<OrderOrigin>,
     /// Its processes, or what they have left behind, are being killed.
     pub(super) killing: bool,
     /// Nothing of the group is left.
     pub(super) emptied: bool,
     /// Receivers that wait for `emptied`.
-    pub(super) waiting: Vec<Whom>,
+    pub(super) waiting: Vec<OrderOrigin>,
 }
 
 /// A process of this node.
@@ -53,7 +53,7 @@ pub(super) struct Process {
 
 /// Origin of an order about the processes here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Whom {
+pub(super) enum OrderOrigin {
     /// The head, if it is this node.
     Head,
     /// Another node.
@@ -62,20 +62,20 @@ pub(super) enum Whom {
 
 impl Local {
     pub(super) fn process(&self, member: Member) -> Option<&Process> {
-        self.here.get(&member.group)?.processes.get(&member.rank)
+        self.groups.get(&member.group)?.processes.get(&member.rank)
     }
 
     pub(super) fn process_mut(&mut self, member: Member) -> Option<&mut Process> {
-        self.here.get_mut(&member.group)?.processes.get_mut(&member.rank)
+        self.groups.get_mut(&member.group)?.processes.get_mut(&member.rank)
     }
 
     /// Whether nothing of any group is left here.
     pub(super) fn is_empty(&self) -> bool {
-        self.here.values().all(|here| here.emptied)
+        self.groups.values().all(|group| group.emptied)
     }
 }
 
-impl Here {
+impl LocalGroup {
     /// Whether its processes are being killed, or have been.
     pub(super) fn is_killed(&self) -> bool {
         self.killing || self.emptied

@@ -12,7 +12,7 @@ use chained_gpc::trees::Id;
 
 use super::collective::{Gathering, Waiter, mismatch};
 use super::database::check_length;
-use super::outgoing::Then;
+use super::outgoing::Continuation;
 use super::sets::{merge_tag, purpose_in};
 use super::timers::Timer;
 use super::{Domain, Serial, Token};
@@ -77,13 +77,13 @@ impl Domain {
         check_length("the tag", tag, self.settings.limits.key)?;
         let set = self.canonical(member, set);
         self.check_set(member, &set, &purpose)?;
-        let Some(kind) = self.collective.kinds.of(&set, tag) else {
+        let Some(epochs) = self.collective.epochs.of(&set, tag) else {
             let message =
                 "too many sets and tags have been used on this node; free groups that are needed no longer";
             return Err(Fault::new(FaultKind::TooLarge, message));
         };
-        let epoch = kind.count(member);
-        let failed = kind.failed.get(&epoch).cloned();
+        let epoch = epochs.count(member);
+        let failed = epochs.failed.get(&epoch).cloned();
         let meeting = Meeting { set, tag: tag.to_vec(), epoch };
         if let Some(fault) = failed {
             self.drop_failure(&meeting, &purpose);
@@ -184,10 +184,10 @@ impl Domain {
         // member.
         let unknown = !self.has_first(meeting, &purpose);
         let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
-        if unknown && !gathering.told && !gathering.entered.is_empty() {
-            gathering.told = true;
+        if unknown && !gathering.announced && !gathering.entered.is_empty() {
+            gathering.announced = true;
             let order = Order::Enter { meeting: meeting.clone(), purpose };
-            self.tell(vec![coordinator], order, Then::Nothing);
+            self.deliver(vec![coordinator], order, Continuation::Nothing);
         }
     }
 
@@ -230,7 +230,11 @@ impl Domain {
         match self.coordinator(&meeting.set, &purpose) {
             Some(coordinator) if self.lost.contains(&coordinator) => self.fail_here(meeting, fault),
             Some(coordinator) if coordinator != self.me() => {
-                self.tell(vec![coordinator], Order::Fail { meeting: meeting.clone(), fault }, Then::Nothing);
+                self.deliver(
+                    vec![coordinator],
+                    Order::Fail { meeting: meeting.clone(), fault },
+                    Continuation::Nothing,
+                );
             }
             _ => self.fail_meeting(meeting, fault),
         }
@@ -251,7 +255,7 @@ impl Domain {
 
     /// New deaths are known: fails the requests that they break.
     pub(super) fn meetings_after_deaths(&mut self) {
-        self.collecting_after_deaths();
+        self.collections_after_deaths();
         let broken: Vec<(Meeting, Fault)> = self
             .collective
             .meetings
@@ -404,9 +408,9 @@ impl Domain {
         };
         let living = self.living_here(meeting, merging);
         let unknown = self.members_here(&meeting.set, &purpose.unwrap_or(Purpose::Fence)).is_none();
-        let Some(kind) = self.collective.kinds.of_meeting(meeting) else { return };
-        if unknown || living.iter().any(|member| !kind.has_come(*member, meeting.epoch)) {
-            kind.keep_failure(meeting.epoch, fault);
+        let Some(epochs) = self.collective.epochs.of_meeting(meeting) else { return };
+        if unknown || living.iter().any(|member| !epochs.has_entered(*member, meeting.epoch)) {
+            epochs.keep_failure(meeting.epoch, fault);
         }
     }
 
@@ -417,16 +421,16 @@ impl Domain {
             _ => None,
         };
         let living = self.living_here(meeting, merging);
-        let Some(kind) = self.collective.kinds.of_meeting(meeting) else { return };
-        if living.iter().all(|member| kind.has_come(*member, meeting.epoch)) {
-            kind.failed.remove(&meeting.epoch);
+        let Some(epochs) = self.collective.epochs.of_meeting(meeting) else { return };
+        if living.iter().all(|member| epochs.has_entered(*member, meeting.epoch)) {
+            epochs.failed.remove(&meeting.epoch);
         }
     }
 
     /// New groups are known: retries the requests that wait for them.
     pub(super) fn look_again(&mut self) {
         let waiting: Vec<Meeting> =
-            self.collective.meetings.keys().chain(self.collective.collecting.keys()).cloned().collect();
+            self.collective.meetings.keys().chain(self.collective.collections.keys()).cloned().collect();
         for meeting in waiting {
             self.advance(&meeting);
             self.coordinate(&meeting, None);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::Domain;
-use super::outgoing::Errand;
+use super::outgoing::CallPurpose;
 use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
 use crate::order::{Meeting, Order, Purpose, Report};
@@ -31,9 +31,9 @@ impl Domain {
             Purpose::Merge(first, second) => Some((*first, *second)),
             _ => None,
         };
-        let kind = self.collective.kinds.get(meeting);
+        let epochs = self.collective.epochs.get(meeting);
         let mut missing = self.living_here(meeting, merging);
-        missing.retain(|member| kind.is_none_or(|kind| !kind.has_come(*member, meeting.epoch)));
+        missing.retain(|member| epochs.is_none_or(|epochs| !epochs.has_entered(*member, meeting.epoch)));
         let more = missing.len().saturating_sub(NAMED_MAX);
         missing.truncate(NAMED_MAX);
         (missing, more as u64)
@@ -41,12 +41,12 @@ impl Domain {
 
     /// At the coordinator of a request that fails with `fault`, since a time limit has passed: asks its nodes for
     /// missing members. Returns false if the request is unknown here.
-    pub(super) fn ask_who_is_missing(&mut self, meeting: &Meeting, fault: &Fault) -> bool {
+    pub(super) fn query_missing(&mut self, meeting: &Meeting, fault: &Fault) -> bool {
         let purpose = self.purpose_of(meeting);
-        let Some(collecting) = self.collecting_for(meeting, &purpose) else { return false };
-        collecting.late = Some(fault.clone());
-        let nodes = collecting.nodes.clone();
-        if let Some(call) = collecting.call.take() {
+        let Some(collection) = self.collection_for(meeting, &purpose) else { return false };
+        collection.late = Some(fault.clone());
+        let nodes = collection.nodes.clone();
+        if let Some(call) = collection.call.take() {
             self.cancel_call(call);
         }
         let me = self.me();
@@ -55,15 +55,15 @@ impl Domain {
             self.missing_known(meeting, Vec::new());
         } else {
             let order = Arc::new(Order::Missing { meeting: meeting.clone(), purpose });
-            self.call(others, order, true, PATIENCE, Errand::Missing(meeting.clone()));
+            self.call(others, order, true, PATIENCE, CallPurpose::Missing(meeting.clone()));
         }
         true
     }
 
     /// The nodes have reported their missing members: fails the request with a fault that lists them.
     pub(super) fn missing_known(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
-        let Some(collecting) = self.collective.collecting.get_mut(meeting) else { return };
-        let Some(mut fault) = collecting.late.take() else { return };
+        let Some(collection) = self.collective.collections.get_mut(meeting) else { return };
+        let Some(mut fault) = collection.late.take() else { return };
         let purpose = self.purpose_of(meeting);
         let (mut missing, mut more) = self.missing_here(meeting, &purpose);
         let mut silent = Vec::new();
@@ -79,7 +79,7 @@ impl Domain {
         missing.sort_unstable();
         more = more.saturating_add(missing.len().saturating_sub(NAMED_MAX) as u64);
         missing.truncate(NAMED_MAX);
-        fault.message += &said(&missing, more, &silent);
+        fault.message += &describe(&missing, more, &silent);
         fault.missing = missing;
         debug_assert_eq!(fault.kind, FaultKind::TimedOut);
         self.finish_meeting(meeting, fault);
@@ -87,7 +87,7 @@ impl Domain {
 }
 
 /// The end of the message, after the member whose time limit has passed.
-fn said(missing: &[Member], more: u64, silent: &[Id]) -> String {
+fn describe(missing: &[Member], more: u64, silent: &[Id]) -> String {
     let mut text = String::new();
     if !missing.is_empty() {
         let ranges = ranges(missing);
@@ -135,12 +135,12 @@ mod tests {
 
     #[test]
     fn members_are_named_as_ranges_and_the_list_has_an_end() {
-        assert_eq!(said(&members(1, [3]), 0, &[]), ": g1.3 has not come");
+        assert_eq!(describe(&members(1, [3]), 0, &[]), ": g1.3 has not come");
         let two = [members(1, [0, 1, 2, 5]), members(2, [6])].concat();
-        assert_eq!(said(&two, 7, &[]), ": g1.0-2, g1.5, g2.6 and 7 more have not come");
-        let many = said(&members(1, (0..64).map(|rank| 2 * rank)), 100, &[]);
+        assert_eq!(describe(&two, 7, &[]), ": g1.0-2, g1.5, g2.6 and 7 more have not come");
+        let many = describe(&members(1, (0..64).map(|rank| 2 * rank)), 100, &[]);
         assert!(many.contains("g1.30 and 148 more"), "{many}");
-        assert_eq!(said(&[], 0, &[]), ": all members have come, too late");
-        assert_eq!(said(&[], 0, &[4, 5]), "; of the members on node 4, 5 it is not known");
+        assert_eq!(describe(&[], 0, &[]), ": all members have come, too late");
+        assert_eq!(describe(&[], 0, &[4, 5]), "; of the members on node 4, 5 it is not known");
     }
 }

@@ -3,11 +3,12 @@
 //! Inputs are requests of local processes, orders of other nodes, the ends of calls and processes, and the time.
 //! Outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
 
-mod asking;
-mod collecting;
+mod calls;
 mod collective;
+mod coordinator;
 mod database;
 mod deaths;
+mod epochs;
 mod errno;
 mod events;
 mod faults;
@@ -16,7 +17,6 @@ mod groups;
 mod head;
 mod head_requests;
 mod ids;
-mod kinds;
 mod known_deaths;
 mod life;
 mod local;
@@ -28,11 +28,11 @@ mod outgoing;
 mod overview;
 mod pending;
 mod placement;
+mod requests;
 mod sets;
 mod soft;
 mod spawned;
 mod starting;
-mod telling;
 mod timers;
 mod watch;
 
@@ -48,7 +48,7 @@ use self::collective::Collective;
 use self::database::Databases;
 use self::head::Head;
 use self::known_deaths::Deaths;
-use self::life::{Life, Watched};
+use self::life::{Life, WatchState};
 use self::local::Local;
 use self::outgoing::Outgoing;
 use self::pending::Pending;
@@ -83,7 +83,7 @@ pub struct Domain {
     timers: Timers,
     /// Whether the domain begins, runs or ends.
     life: Life,
-    watched: Watched,
+    watch: WatchState,
     /// The nodes that the head has declared lost.
     lost: BTreeSet<Id>,
     /// Requests and orders that are not yet answered.
@@ -111,7 +111,7 @@ impl Domain {
             outputs: VecDeque::new(),
             timers: Timers::default(),
             life: Life::default(),
-            watched: Watched::default(),
+            watch: WatchState::default(),
             lost: BTreeSet::new(),
             pending: Pending::default(),
             outgoing: Outgoing::default(),
@@ -161,7 +161,7 @@ impl Domain {
         match &self.head {
             Some(_) => self.running_groups(),
             None => {
-                self.local.here.iter().filter(|(_, here)| !here.emptied).map(|(group, _)| *group).collect()
+                self.local.groups.iter().filter(|(_, here)| !here.emptied).map(|(group, _)| *group).collect()
             }
         }
     }

@@ -7,8 +7,8 @@ use super::Domain;
 use super::database::{check_key, check_length, check_value, shown};
 use super::faults::no_database;
 use super::group::Group;
-use super::outgoing::Then;
-use super::pending::Asker;
+use super::outgoing::Continuation;
+use super::pending::Requester;
 use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::Order;
@@ -84,23 +84,23 @@ impl Domain {
     }
 
     /// Removes a database at all nodes. The receiver is answered when no node has a copy.
-    pub(super) fn destroy_database(&mut self, asker: Asker, name: &str) {
+    pub(super) fn destroy_database(&mut self, requester: Requester, name: &str) {
         if self.groups_with_database().any(|own| own == name) {
             let message = "a group's own database goes with its group";
-            return self.settle(asker, Err(Fault::new(FaultKind::BadRequest, message)));
+            return self.settle(requester, Err(Fault::new(FaultKind::BadRequest, message)));
         }
         let Some(head) = self.head.as_mut() else { return };
         match head.databases.get_mut(name) {
-            Some(going) if going.is_empty() => going.push(asker),
-            _ => return self.settle(asker, Err(no_database(name))),
+            Some(going) if going.is_empty() => going.push(requester),
+            _ => return self.settle(requester, Err(no_database(name))),
         }
         self.destroyed_here(name);
-        self.tell(self.others(), Order::Destroyed(name.into()), Then::Destroyed(name.into()));
+        self.deliver(self.others(), Order::Destroyed(name.into()), Continuation::Destroyed(name.into()));
     }
 
     pub(super) fn database_destroyed(&mut self, name: &str) {
         let going = self.head.as_mut().and_then(|head| head.databases.remove(name)).unwrap_or_default();
-        going.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Done)));
+        going.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Done)));
     }
 
     pub(super) fn deposit(&mut self, pair: Pair) -> Result<Answer, Fault> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::events::CallNumber;
-use super::pending::Asker;
+use super::pending::Requester;
 use crate::names::GroupId;
 use crate::order::{Meeting, Order};
 
@@ -13,12 +13,12 @@ use crate::order::{Meeting, Order};
 #[derive(Default, Debug)]
 pub(super) struct Outgoing {
     next: CallNumber,
-    calls: BTreeMap<CallNumber, Errand>,
+    calls: BTreeMap<CallNumber, CallPurpose>,
 }
 
 /// The purpose of a call.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum CallPurpose {
     /// Begin the domain.
     Begin,
     /// The head's standing call, which detects lost nodes.
@@ -26,13 +26,13 @@ pub(super) enum Errand {
     /// The head checks which nodes answer.
     Probe,
     /// Deliver an order until each node has taken it or is lost.
-    Tell(Telling),
+    Deliver(Delivery),
     /// Send a request to the head.
-    Ask(Asker),
+    Ask(Requester),
     /// Request a value from the other nodes.
-    Find(Asker, Vec<u8>),
+    Find(Requester, Vec<u8>),
     /// Request the other nodes' pairs of a database; the map has the local ones.
-    List(Asker, BTreeMap<Vec<u8>, Vec<u8>>),
+    List(Requester, BTreeMap<Vec<u8>, Vec<u8>>),
     /// A coordinator waits for the members of a collective request.
     Collect(Meeting),
     /// A coordinator asks for the members that are missing after the time limit.
@@ -45,15 +45,15 @@ pub(super) enum Errand {
 
 /// An order to deliver.
 #[derive(Clone, Debug)]
-pub(super) struct Telling {
+pub(super) struct Delivery {
     pub(super) order: Arc<Order>,
     pub(super) limit: Duration,
-    pub(super) then: Then,
+    pub(super) continuation: Continuation,
 }
 
 /// What follows when all living nodes have taken the order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Then {
+pub(super) enum Continuation {
     Nothing,
     /// Record that the group's processes at other nodes have been killed.
     Killed(GroupId),
@@ -67,15 +67,15 @@ pub(super) enum Then {
 
 impl Outgoing {
     /// Adds a call, and returns its number.
-    pub(super) fn add(&mut self, errand: Errand) -> CallNumber {
+    pub(super) fn add(&mut self, purpose: CallPurpose) -> CallNumber {
         let call = self.next;
         self.next += 1;
-        self.calls.insert(call, errand);
+        self.calls.insert(call, purpose);
         call
     }
 
     /// Removes a call that has ended or is cancelled. `None` if it was removed before.
-    pub(super) fn remove(&mut self, call: CallNumber) -> Option<Errand> {
+    pub(super) fn remove(&mut self, call: CallNumber) -> Option<CallPurpose> {
         self.calls.remove(&call)
     }
 

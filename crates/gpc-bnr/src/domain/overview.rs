@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chained_gpc::trees::Id;
 
 use super::group::{Group, Stage};
-use super::known_deaths::Known;
+use super::known_deaths::GroupDeaths;
 use super::{Domain, Output};
 use crate::exit::Death;
 use crate::names::GroupId;
@@ -51,7 +51,7 @@ impl Domain {
         for group in self.bases(group) {
             let runs = |known: &Group| matches!(known.stage, Stage::Starting | Stage::Running) && !known.over;
             if self.group(group).is_ok_and(runs) {
-                let dead = self.deaths.known.get(&group).map_or(0, Known::len);
+                let dead = self.deaths.known.get(&group).map_or(0, GroupDeaths::len);
                 self.outputs.push_back(Output::Killed { group, by, dead });
             }
         }

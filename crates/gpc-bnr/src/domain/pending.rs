@@ -10,17 +10,17 @@ use crate::request::{Client, Pair};
 #[derive(Default, Debug)]
 pub(super) struct Pending {
     /// Requests of local clients.
-    pub(super) open: BTreeMap<Client, BTreeSet<Serial>>,
+    pub(super) requests: BTreeMap<Client, BTreeSet<Serial>>,
     /// Orders.
-    pub(super) held: BTreeMap<Token, Held>,
+    pub(super) orders: BTreeMap<Token, PendingOrder>,
     /// Puts into databases without a copy here: the head is asked whether the database exists.
-    pub(super) putting: BTreeMap<u64, Putting>,
-    next_putting: u64,
+    pub(super) puts: BTreeMap<u64, PendingPut>,
+    next_put: u64,
 }
 
 /// Receiver of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     /// The answer is dropped.
     Nobody,
     /// A local client.
@@ -39,9 +39,9 @@ pub(super) enum Asker {
 
 /// The kind of an order that is not yet answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Held {
+pub(super) enum PendingOrder {
     /// A query to the head or to all nodes.
-    Asked,
+    Query,
     /// A coordinator collects.
     Collect(Meeting),
     /// A group is being started.
@@ -58,7 +58,7 @@ pub(super) enum Held {
 
 /// A put that waits for the head.
 #[derive(Debug)]
-pub(super) struct Putting {
+pub(super) struct PendingPut {
     pub(super) client: Client,
     pub(super) serial: Serial,
     pub(super) database: String,
@@ -70,24 +70,24 @@ pub(super) struct Putting {
 impl Pending {
     /// Whether no request and no order is pending.
     pub(super) fn is_empty(&self) -> bool {
-        self.open.values().all(BTreeSet::is_empty) && self.held.is_empty()
+        self.requests.values().all(BTreeSet::is_empty) && self.orders.is_empty()
     }
 
     /// Whether a request is pending.
     pub(super) fn contains(&self, client: Client, serial: Serial) -> bool {
-        self.open.get(&client).is_some_and(|open| open.contains(&serial))
+        self.requests.get(&client).is_some_and(|open| open.contains(&serial))
     }
 
     /// Removes a request. Returns whether it was pending.
     pub(super) fn remove(&mut self, client: Client, serial: Serial) -> bool {
-        self.open.get_mut(&client).is_some_and(|open| open.remove(&serial))
+        self.requests.get_mut(&client).is_some_and(|open| open.remove(&serial))
     }
 
     /// Adds a put that waits for the head, and returns its number.
-    pub(super) fn add_put(&mut self, putting: Putting) -> u64 {
-        let number = self.next_putting;
-        self.next_putting += 1;
-        self.putting.insert(number, putting);
+    pub(super) fn add_put(&mut self, put: PendingPut) -> u64 {
+        let number = self.next_put;
+        self.next_put += 1;
+        self.puts.insert(number, put);
         number
     }
 }

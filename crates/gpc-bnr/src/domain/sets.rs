@@ -61,7 +61,7 @@ impl Domain {
     pub(super) fn canonical(&self, member: Member, set: Set) -> Set {
         match set {
             Set::Members(members) => {
-                let size = self.local.here.get(&member.group).map_or(0, |here| here.layout.size());
+                let size = self.local.groups.get(&member.group).map_or(0, |here| here.layout.size());
                 let whole = members.len() as u64 == u64::from(size)
                     && members.iter().all(|other| other.group == member.group && other.rank < size);
                 if whole { Set::Group(member.group) } else { Set::Members(members) }
@@ -78,7 +78,7 @@ impl Domain {
         let contained = match named(set, purpose) {
             Ok(groups) => self.all_bases(&groups).contains(&member.group),
             Err(members) => {
-                let size = self.local.here.get(&member.group).map_or(0, |here| here.layout.size());
+                let size = self.local.groups.get(&member.group).map_or(0, |here| here.layout.size());
                 let beyond = members.iter().find(|other| other.group == member.group && other.rank >= size);
                 if let Some(beyond) = beyond {
                     let message = format!("there is no {beyond}: the group has {size} processes");
@@ -118,7 +118,7 @@ impl Domain {
 
     /// The layout of a started group; known at its nodes and at the head.
     pub(super) fn layout(&self, group: GroupId) -> Option<&Arc<Layout>> {
-        let here = self.local.here.get(&group).map(|here| &here.layout);
+        let here = self.local.groups.get(&group).map(|here| &here.layout);
         here.or_else(|| self.head.as_ref()?.layout(group))
     }
 
@@ -127,7 +127,7 @@ impl Domain {
         let count = match named(set, purpose) {
             Ok(groups) => {
                 let here =
-                    self.all_bases(&groups).into_iter().filter_map(|group| self.local.here.get(&group));
+                    self.all_bases(&groups).into_iter().filter_map(|group| self.local.groups.get(&group));
                 here.map(|here| here.processes.len()).sum()
             }
             Err(members) => members.iter().filter(|member| self.local.process(**member).is_some()).count(),
@@ -139,7 +139,7 @@ impl Domain {
     /// The living members of a collective request on this node; empty if the group is unknown here.
     pub(super) fn living_here(&self, meeting: &Meeting, merging: Option<(GroupId, GroupId)>) -> Vec<Member> {
         let of_group = |group: GroupId| {
-            let here = self.local.here.get(&group);
+            let here = self.local.groups.get(&group);
             here.into_iter().flat_map(move |here| {
                 let living = here.processes.iter().filter(|(_, process)| !process.ended);
                 living.map(move |(rank, _)| Member { group, rank: *rank })
@@ -198,10 +198,10 @@ impl Domain {
         let Some(head) = &self.head else { return true };
         match named(set, purpose) {
             Ok(groups) => {
-                groups.iter().all(|group| head.is_told(*group))
-                    && self.all_bases(&groups).iter().all(|group| head.is_told(*group))
+                groups.iter().all(|group| head.is_announced(*group))
+                    && self.all_bases(&groups).iter().all(|group| head.is_announced(*group))
             }
-            Err(members) => members.iter().all(|member| head.is_told(member.group)),
+            Err(members) => members.iter().all(|member| head.is_announced(member.group)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::outgoing::Telling;
+use super::outgoing::Delivery;
 use crate::fault::Fault;
 use crate::names::Member;
 use crate::order::Meeting;
@@ -25,7 +25,7 @@ pub(super) enum Timer {
     /// Collect again.
     Collect(Meeting),
     /// Send an order again to nodes that were not reached.
-    Retry(Vec<Id>, Telling),
+    Retry(Vec<Id>, Delivery),
     /// Look again at the report of a failed request whose group had not started here.
     Failed { root: Id, meeting: Meeting, fault: Fault, until: Duration },
     /// Repeat the head's standing call.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use super::life::Life;
-use super::outgoing::{Errand, Then};
-use super::pending::Held;
+use super::outgoing::{CallPurpose, Continuation};
+use super::pending::PendingOrder;
 use super::timers::{PAUSE, Timer};
 use super::{Domain, Output, Token};
 use crate::causes::reason_of;
@@ -40,7 +40,7 @@ impl Domain {
         }
         let order =
             Arc::new(Order::Begin { nodes: self.settings.nodes.clone(), limits: self.settings.limits });
-        self.call(others, order, true, self.settings.limits.ask, Errand::Begin);
+        self.call(others, order, true, self.settings.limits.ask, CallPurpose::Begin);
     }
 
     /// The nodes have begun. A node that failed to has no part in the domain, and had none that it could lose.
@@ -70,7 +70,7 @@ impl Domain {
             return;
         }
         let limit = self.settings.limits.fence;
-        self.call(others, Arc::new(Order::Watch), false, limit, Errand::Watch);
+        self.call(others, Arc::new(Order::Watch), false, limit, CallPurpose::Watch);
     }
 
     /// The standing call has ended: a node is lost, or its time limit has passed.
@@ -86,7 +86,7 @@ impl Domain {
         if lost.is_empty() && !faults().all(|fault| fault.kind == FaultKind::TimedOut) {
             // A node has left the call, and the call does not name it: probe all of them.
             let order = Arc::new(Order::Status(Some(GroupId(0))));
-            self.call(others, order, true, self.settings.limits.ask, Errand::Probe);
+            self.call(others, order, true, self.settings.limits.ask, CallPurpose::Probe);
             return;
         }
         self.lose(lost);
@@ -97,13 +97,13 @@ impl Domain {
         let mut lost = Vec::new();
         for (id, report) in reports {
             let Err(fault) = report else {
-                self.watched.silent.remove(id);
+                self.watch.silent.remove(id);
                 continue;
             };
-            let times = self.watched.silent.entry(*id).or_default();
+            let times = self.watch.silent.entry(*id).or_default();
             *times += 1;
             if *times >= PROBES || fault.kind == FaultKind::NodeLost {
-                self.watched.silent.remove(id);
+                self.watch.silent.remove(id);
                 lost.push(*id);
             }
         }
@@ -127,7 +127,7 @@ impl Domain {
             return;
         }
         self.lost.extend(&news);
-        self.tell(self.others(), Order::Lost(news.clone()), Then::Nothing);
+        self.deliver(self.others(), Order::Lost(news.clone()), Continuation::Nothing);
         let deaths = self.deaths_of_lost(&news);
         self.spread(deaths);
         self.meetings_after_loss(&news);
@@ -142,7 +142,7 @@ impl Domain {
             return self.end(None);
         }
         self.lost.extend(ids);
-        let layouts = self.local.here.values().map(|here| here.layout.clone());
+        let layouts = self.local.groups.values().map(|here| here.layout.clone());
         let deaths: Vec<Death> =
             layouts.flat_map(|layout| self.deaths_with_nodes(&layout, |id| ids.contains(&id))).collect();
         self.learn(&deaths);
@@ -150,29 +150,29 @@ impl Domain {
     }
 
     /// The head's standing order has arrived.
-    pub(super) fn watched(&mut self, token: Token) {
-        if let Some(until) = self.watched.until.take() {
+    pub(super) fn accept_watch(&mut self, token: Token) {
+        if let Some(until) = self.watch.until.take() {
             self.timers.cancel(until);
         }
-        self.watched.by.insert(token);
+        self.watch.orders.insert(token);
     }
 
     /// The head renews its standing order, or is lost.
     pub(super) fn watch_cancelled(&mut self, token: Token) {
-        if self.watched.by.remove(&token) && self.watched.by.is_empty() {
+        if self.watch.orders.remove(&token) && self.watch.orders.is_empty() {
             self.wait_for_watch(UNWATCHED);
         }
     }
 
     fn wait_for_watch(&mut self, limit: Duration) {
         let due = self.now.saturating_add(limit);
-        self.watched.until = Some(self.timers.at(due, Timer::Unwatched));
+        self.watch.until = Some(self.timers.at(due, Timer::Unwatched));
     }
 
     /// The head is gone: no standing order has arrived in time.
     pub(super) fn unwatched(&mut self) {
-        self.watched.until = None;
-        if self.watched.by.is_empty() && self.head.is_none() {
+        self.watch.until = None;
+        if self.watch.orders.is_empty() && self.head.is_none() {
             self.end(None);
         }
     }
@@ -187,7 +187,7 @@ impl Domain {
         let others = self.others();
         self.life = Life::Ends { elsewhere: leads && !others.is_empty() };
         self.refuse_all();
-        self.report_all(|held| matches!(held, Held::End | Held::Kill));
+        self.report_all(|order| matches!(order, PendingOrder::End | PendingOrder::Kill));
         self.collective.drop_all();
         self.timers.clear();
         self.deaths.subscribers.clear();
@@ -195,9 +195,9 @@ impl Domain {
         let limits = self.settings.limits;
         let limit = limits.grace.saturating_add(limits.ask);
         if self.life == (Life::Ends { elsewhere: true }) {
-            self.call(others, Arc::new(Order::End), true, limit, Errand::End);
+            self.call(others, Arc::new(Order::End), true, limit, CallPurpose::End);
         }
-        let groups: Vec<GroupId> = self.local.here.keys().copied().collect();
+        let groups: Vec<GroupId> = self.local.groups.keys().copied().collect();
         groups.into_iter().for_each(|group| self.kill_here(group, None));
         self.timers.at(self.now.saturating_add(limit), Timer::GiveUp);
         self.end_if_empty();

@@ -10,10 +10,10 @@ use chained_gpc::Caller;
 use chained_gpc::trees::Id;
 use mio::Poll;
 
-use super::doors::Doors;
 use super::engine::{Engine, Parts, host_name};
-use super::mailbox::{Post, Told};
-use super::outflow::{Outflow, Way, Writer, Writing};
+use super::listeners::Listeners;
+use super::mailbox::{EngineMessage, Mailbox};
+use super::outflow::{Destination, Outflow, Writer, Writing};
 use super::shared::Shared;
 use super::sources::WAKER;
 use crate::domain::{Domain, Settings};
@@ -27,31 +27,31 @@ pub(super) fn begin_elsewhere(
     nodes: &[Id],
     limits: Limits,
     caller: Caller,
-) -> io::Result<Post> {
+) -> io::Result<Mailbox> {
     let poll = Poll::new()?;
-    let (post, inbox) = Post::new(poll.registry(), WAKER)?;
+    let (mailbox, inbox) = Mailbox::new(poll.registry(), WAKER)?;
     let settings =
         Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits, host: host_name() };
     let engine = Engine::new(Parts {
         poll,
-        post: post.clone(),
+        mailbox: mailbox.clone(),
         inbox,
         me,
-        outflow: Outflow::new(me, nodes.to_vec(), Way::Sent),
+        outflow: Outflow::new(me, nodes.to_vec(), Destination::Sent),
         nodes: nodes.to_vec(),
         name: name.into(),
         domain: Domain::new(settings, Duration::ZERO),
         began: Instant::now(),
-        keeper: shared.command.clone(),
-        keeps: false,
-        doors: Doors::default(),
+        supervisor: shared.command.clone(),
+        starts_at_once: false,
+        listeners: Listeners::default(),
         events: None,
         calls: shared.handles.get().copied(),
         caller: Some(caller),
     });
-    shared.insert(name, post.clone());
+    shared.insert(name, mailbox.clone());
     spawn(engine, name.into(), Some(shared.clone()))?;
-    Ok(post)
+    Ok(mailbox)
 }
 
 pub(super) fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -> io::Result<JoinHandle<()>> {
@@ -65,13 +65,13 @@ pub(super) fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -
 pub(super) fn start_writer(
     mut write: Writer,
     writings: Receiver<Writing>,
-    post: Post,
+    mailbox: Mailbox,
 ) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("bnr-output".into()).spawn(move || {
         // Terminates with the loop that sends the batches.
         while let Ok((pieces, own)) = writings.recv() {
             let result = pieces.iter().try_for_each(&mut write);
-            if post.tell(Told::Written(own, result)).is_err() {
+            if mailbox.send(EngineMessage::Written(own, result)).is_err() {
                 return;
             }
         }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chained_gpc::trees::Id;
 use chained_gpc::{Call, CallError, CallHandle, Caller, FuncHandle, Outcome, Reply, Tree};
 
-use super::mailbox::{Post, Told};
+use super::mailbox::{EngineMessage, Mailbox};
 use crate::causes::{fault_of, report_of};
 use crate::codec::encode_report;
 use crate::fault::{Fault, FaultKind};
@@ -24,11 +24,11 @@ pub(super) struct Handles {
     pub(super) output: FuncHandle,
     pub(super) flush: FuncHandle,
     pub(super) input: FuncHandle,
-    pub(super) look: FuncHandle,
+    pub(super) query: FuncHandle,
 }
 
 /// Parameters of a call.
-pub(super) struct Making {
+pub(super) struct CallParameters {
     pub(super) func: FuncHandle,
     pub(super) ids: Vec<Id>,
     pub(super) data: Bytes,
@@ -37,7 +37,7 @@ pub(super) struct Making {
 }
 
 /// The result of a call.
-pub(super) type Ended = Result<Outcome, CallError>;
+pub(super) type CallResult = Result<Outcome, CallError>;
 
 /// Calls in flight, each with its purpose.
 pub(super) struct Calls<P> {
@@ -45,60 +45,64 @@ pub(super) struct Calls<P> {
     caller: Caller,
     pub(super) handles: Handles,
     domain: Bytes,
-    post: Post,
+    mailbox: Mailbox,
     next: u64,
-    flying: BTreeMap<u64, Flying<P>>,
+    in_flight: BTreeMap<u64, CallInFlight<P>>,
 }
 
-struct Flying<P> {
+struct CallInFlight<P> {
     handle: CallHandle,
     ids: Vec<Id>,
     purpose: P,
 }
 
 impl<P> Calls<P> {
-    pub(super) fn new(me: Id, caller: Caller, handles: Handles, domain: &str, post: Post) -> Calls<P> {
+    pub(super) fn new(me: Id, caller: Caller, handles: Handles, domain: &str, mailbox: Mailbox) -> Calls<P> {
         let domain = Bytes::copy_from_slice(domain.as_bytes());
-        Calls { me, caller, handles, domain, post, next: 0, flying: BTreeMap::new() }
+        Calls { me, caller, handles, domain, mailbox, next: 0, in_flight: BTreeMap::new() }
     }
 
     /// Starts a call. `Err` if it could not be started.
-    pub(super) fn make(&mut self, making: Making, purpose: P) -> Result<u64, (P, Vec<Id>, CallError)> {
+    pub(super) fn make(
+        &mut self,
+        parameters: CallParameters,
+        purpose: P,
+    ) -> Result<u64, (P, Vec<Id>, CallError)> {
         // Forwards before executing: a node may reply late, and the others must not wait for it.
-        let mut call = Call::new(making.func)
-            .ids(making.ids.clone())
+        let mut call = Call::new(parameters.func)
+            .ids(parameters.ids.clone())
             .tree(Tree::Binomial)
             .header(self.domain.clone())
-            .data(making.data)
-            .limit(making.limit)
+            .data(parameters.data)
+            .limit(parameters.limit)
             .forward_first();
-        if making.partial {
+        if parameters.partial {
             call = call.partial();
         }
-        if !making.ids.contains(&self.me) {
+        if !parameters.ids.contains(&self.me) {
             call = call.watch();
         }
         match self.caller.try_call(call) {
             Ok(handle) => {
                 let number = self.next;
                 self.next += 1;
-                self.flying.insert(number, Flying { handle, ids: making.ids, purpose });
+                self.in_flight.insert(number, CallInFlight { handle, ids: parameters.ids, purpose });
                 // The call may have ended already; the first poll sets its waker.
-                let _ = self.post.tell(Told::CallReady(number));
+                let _ = self.mailbox.send(EngineMessage::CallReady(number));
                 Ok(number)
             }
-            Err(error) => Err((purpose, making.ids, error)),
+            Err(error) => Err((purpose, parameters.ids, error)),
         }
     }
 
     /// Polls a call; `None` if it has not ended.
-    pub(super) fn look(&mut self, number: u64) -> Option<(P, Vec<Id>, Ended)> {
-        let flying = self.flying.get_mut(&number)?;
-        let waker = Waker::from(Arc::new(Ready { number, post: self.post.clone() }));
-        match Pin::new(&mut flying.handle).poll(&mut Context::from_waker(&waker)) {
+    pub(super) fn poll(&mut self, number: u64) -> Option<(P, Vec<Id>, CallResult)> {
+        let in_flight = self.in_flight.get_mut(&number)?;
+        let waker = Waker::from(Arc::new(CallWaker { number, mailbox: self.mailbox.clone() }));
+        match Pin::new(&mut in_flight.handle).poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => None,
             Poll::Ready(ended) => {
-                self.flying.remove(&number).map(|flying| (flying.purpose, flying.ids, ended))
+                self.in_flight.remove(&number).map(|in_flight| (in_flight.purpose, in_flight.ids, ended))
             }
         }
     }
@@ -106,25 +110,25 @@ impl<P> Calls<P> {
     /// Cancels the calls with a matching purpose.
     pub(super) fn cancel(&mut self, which: impl Fn(&P) -> bool) {
         // Dropping the handle cancels the call.
-        self.flying.retain(|_, flying| !which(&flying.purpose));
+        self.in_flight.retain(|_, in_flight| !which(&in_flight.purpose));
     }
 }
 
 /// Informs the loop that a call has ended.
-struct Ready {
+struct CallWaker {
     number: u64,
-    post: Post,
+    mailbox: Mailbox,
 }
 
-impl Wake for Ready {
+impl Wake for CallWaker {
     fn wake(self: Arc<Self>) {
         // If the loop has ended, the message is not needed.
-        let _ = self.post.tell(Told::CallReady(self.number));
+        let _ = self.mailbox.send(EngineMessage::CallReady(self.number));
     }
 }
 
 /// The report of each id, or the reason why the call has no reports.
-pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Fault>)> {
+pub(super) fn reports(ids: &[Id], ended: &CallResult) -> Vec<(Id, Result<Report, Fault>)> {
     let each = |id: Id| match ended {
         Ok(outcome) => report_of(id, outcome.reply(id).map(|reply| reply.data), outcome.cause(id)),
         Err(error) => Err(match error.cause() {

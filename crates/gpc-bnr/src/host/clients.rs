@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes};
 use rustix::io::Errno;
 
-use super::unread::{Held, Node, Size, Unread};
+use super::unread::{DelayCause, NodeUnread, Size, Unread};
 use crate::domain::Serial;
 use crate::exit::Death;
 use crate::fault::Fault;
+use crate::protocol::{Conversation, NodeRequest, ProtocolOutput};
 use crate::request::{Answer, Request};
-use crate::speak::{Conversation, NodeAsk, Said};
 
 /// Most bytes read from one connection per iteration.
 const READ_MAX: usize = 64 << 10;
@@ -22,7 +22,7 @@ const READ_MAX: usize = 64 << 10;
 const QUEUED_MAX: usize = 512 << 20;
 
 /// Most requests taken from one connection per iteration.
-const ASKED_MAX: usize = 256;
+const REQUESTS_MAX: usize = 256;
 
 /// One connection.
 pub(super) struct Link {
@@ -31,13 +31,13 @@ pub(super) struct Link {
     queue: VecDeque<Bytes>,
     unread: Unread,
     /// A request that waits for room for its answer.
-    held: Option<(Serial, Request)>,
+    delayed_request: Option<(Serial, Request)>,
     /// Whether input was left unread, since answers wait.
     paused: bool,
     /// Whether the peer reads no more.
-    deaf: bool,
+    ignores_output: bool,
     /// Whether the system reports room for writing.
-    room: bool,
+    polls_room: bool,
     /// Whether the system has reported that the peer has closed its side: the readable bytes end with an end of stream.
     hung_up: bool,
     /// Whether the peer has closed its side and all its bytes are read.
@@ -48,28 +48,28 @@ pub(super) struct Link {
 
 /// The result of reading from a connection.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct ConnectionInput {
     /// Requests.
-    pub(super) asked: Vec<(Serial, Request)>,
+    pub(super) requests: Vec<(Serial, Request)>,
     /// Requests for the node attributes of the process's group.
-    pub(super) node: Vec<(Serial, NodeAsk)>,
+    pub(super) node_requests: Vec<(Serial, NodeRequest)>,
     /// The secret by which a process that connected to the port identifies itself.
-    pub(super) who: Option<String>,
+    pub(super) secret: Option<String>,
     /// Whether there may be more.
     pub(super) more: bool,
 }
 
 impl Link {
-    pub(super) fn new(socket: OwnedFd, conversation: Conversation, node: Arc<Node>) -> Link {
+    pub(super) fn new(socket: OwnedFd, conversation: Conversation, node: Arc<NodeUnread>) -> Link {
         Link {
             socket,
             conversation,
             queue: VecDeque::new(),
             unread: Unread::new(node),
-            held: None,
+            delayed_request: None,
             paused: false,
-            deaf: false,
-            room: false,
+            ignores_output: false,
+            polls_room: false,
             hung_up: false,
             ended: false,
             broken: None,
@@ -89,32 +89,32 @@ impl Link {
     /// otherwise each answer that the peer reads would cause an event.
     pub(super) fn room_wanted(&mut self) -> Option<bool> {
         let wanted = !self.queue.is_empty();
-        (std::mem::replace(&mut self.room, wanted) != wanted).then_some(wanted)
+        (std::mem::replace(&mut self.polls_room, wanted) != wanted).then_some(wanted)
     }
 
     /// Reads some input, unless answers or earlier requests wait. If the buffer is not filled, no more is there now,
     /// and the system reports later input. If `hung_up` is set, the end of the stream follows without another report.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Heard {
-        let mut heard = Heard { more: true, ..Heard::default() };
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ConnectionInput {
+        let mut input = ConnectionInput { more: true, ..ConnectionInput::default() };
         let room = buffer.len().min(READ_MAX);
-        if self.holds().is_some() || self.is_full() {
+        if self.delay().is_some() || self.is_full() {
             self.paused = true;
-            heard.more = false;
+            input.more = false;
         } else if !self.ended && self.broken.is_none() {
             match rustix::io::read(&self.socket, &mut buffer[..room]) {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
                     self.conversation.bytes(&buffer[..count]);
-                    heard.more = count == room || self.hung_up;
+                    input.more = count == room || self.hung_up;
                 }
-                Err(Errno::AGAIN) => heard.more = false,
+                Err(Errno::AGAIN) => input.more = false,
                 Err(Errno::INTR) => {}
                 Err(_) => self.ended = true,
             }
         }
-        heard.more &= !self.ended && self.broken.is_none();
-        heard.more |= self.said(&mut heard);
-        heard
+        input.more &= !self.ended && self.broken.is_none();
+        input.more |= self.take_outputs(&mut input);
+        input
     }
 
     /// Whether too many requests wait. If the peer has closed its side, its input is bounded and is read to the end.
@@ -123,42 +123,42 @@ impl Link {
     }
 
     /// What delays the next request.
-    pub(super) fn holds(&self) -> Option<Held> {
-        let size = self.held.as_ref().map_or(Size::Small, |(_, request)| Size::of(request));
-        self.unread.holds(size)
+    pub(super) fn delay(&self) -> Option<DelayCause> {
+        let size = self.delayed_request.as_ref().map_or(Size::Small, |(_, request)| Size::of(request));
+        self.unread.delay(size)
     }
 
-    /// Whether delayed input can be read now.
-    pub(super) fn goes_on(&mut self) -> bool {
-        let can = self.holds().is_none() && !self.is_full();
+    /// Resumes delayed input if it can be read now. Returns whether it does.
+    pub(super) fn resume(&mut self) -> bool {
+        let can = self.delay().is_none() && !self.is_full();
         self.paused && can && std::mem::take(&mut self.paused)
     }
 
     /// Takes outputs of the conversation. Returns whether there may be more.
-    pub(super) fn said(&mut self, heard: &mut Heard) -> bool {
-        while heard.asked.len() + heard.node.len() < ASKED_MAX {
-            let holds = self.holds().is_some();
-            if !holds && let Some((serial, request)) = self.held.take() {
+    pub(super) fn take_outputs(&mut self, input: &mut ConnectionInput) -> bool {
+        while input.requests.len() + input.node_requests.len() < REQUESTS_MAX {
+            let is_delayed = self.delay().is_some();
+            if !is_delayed && let Some((serial, request)) = self.delayed_request.take() {
                 self.unread.takes(serial, Size::of(&request));
-                heard.asked.push((serial, request));
+                input.requests.push((serial, request));
                 continue;
             }
-            self.paused |= holds;
-            let said = if holds { self.conversation.pending() } else { self.conversation.next() };
-            match said {
+            self.paused |= is_delayed;
+            let output = if is_delayed { self.conversation.pending() } else { self.conversation.next() };
+            match output {
                 None => return false,
                 // Taken in the next iteration, if there is room for its answer.
-                Some(Said::Ask(serial, request)) if Size::of(&request) == Size::Large => {
-                    self.held = Some((serial, request));
+                Some(ProtocolOutput::Request(serial, request)) if Size::of(&request) == Size::Large => {
+                    self.delayed_request = Some((serial, request));
                 }
-                Some(Said::Ask(serial, request)) => {
+                Some(ProtocolOutput::Request(serial, request)) => {
                     self.unread.takes(serial, Size::of(&request));
-                    heard.asked.push((serial, request));
+                    input.requests.push((serial, request));
                 }
-                Some(Said::Node(serial, ask)) => heard.node.push((serial, ask)),
-                Some(Said::Send(bytes)) => self.send(bytes),
-                Some(Said::Who(secret)) => heard.who = Some(secret),
-                Some(Said::Close(why)) => {
+                Some(ProtocolOutput::NodeRequest(serial, ask)) => input.node_requests.push((serial, ask)),
+                Some(ProtocolOutput::Send(bytes)) => self.send(bytes),
+                Some(ProtocolOutput::Identify(secret)) => input.secret = Some(secret),
+                Some(ProtocolOutput::Close(why)) => {
                     self.broken.get_or_insert(why);
                     return false;
                 }
@@ -179,7 +179,7 @@ impl Link {
     }
 
     fn send(&mut self, bytes: Bytes) {
-        if self.deaf {
+        if self.ignores_output {
             return;
         }
         self.unread.add(bytes.len());
@@ -207,7 +207,7 @@ impl Link {
                     // The peer is gone and reads nothing; its earlier requests still count.
                     self.queue.clear();
                     self.unread.remove(self.unread.queued());
-                    (self.deaf, self.hung_up) = (true, true);
+                    (self.ignores_output, self.hung_up) = (true, true);
                 }
             }
         }
@@ -226,8 +226,8 @@ mod tests {
     const ASK: &[u8] = b"cmd=get kvsname=kvs key=k\n";
 
     /// Answers all requests, each get with a long value.
-    fn answer(link: &mut Link, heard: Heard) {
-        for (serial, request) in heard.asked {
+    fn answer(link: &mut Link, input: ConnectionInput) {
+        for (serial, request) in input.requests {
             let answer = match request {
                 Request::Init => Answer::Identity(Identity {
                     member: Member { group: GroupId(1), rank: 0 },
@@ -245,14 +245,14 @@ mod tests {
     }
 
     /// One iteration of the loop: reads some input, answers requests, and takes the requests that this makes room for.
-    fn turn(link: &mut Link, buffer: &mut [u8]) -> bool {
-        let heard = link.read(buffer);
-        let mut asked = !heard.asked.is_empty();
-        answer(link, heard);
-        let mut heard = Heard::default();
-        link.said(&mut heard);
-        asked |= !heard.asked.is_empty();
-        answer(link, heard);
+    fn run_iteration(link: &mut Link, buffer: &mut [u8]) -> bool {
+        let input = link.read(buffer);
+        let mut asked = !input.requests.is_empty();
+        answer(link, input);
+        let mut input = ConnectionInput::default();
+        link.take_outputs(&mut input);
+        asked |= !input.requests.is_empty();
+        answer(link, input);
         asked
     }
 
@@ -271,19 +271,19 @@ mod tests {
         while idle < 3 {
             let wrote = theirs.write(&ASK[asked % ASK.len()..]).unwrap_or(0);
             asked += wrote;
-            let took = turn(&mut link, &mut buffer);
+            let took = run_iteration(&mut link, &mut buffer);
             idle = if wrote == 0 && !took { idle + 1 } else { 0 };
             assert!(link.unread.queued() < 2 << 20, "{} bytes wait", link.unread.queued());
             assert_eq!(link.broken, None);
         }
-        assert!(link.holds() == Some(Held::Own) && link.room_wanted() == Some(true));
+        assert!(link.delay() == Some(DelayCause::Own) && link.room_wanted() == Some(true));
         // Once the process reads, all its requests are answered.
         let (mut read, mut lines, mut quiet) = (vec![0; 1 << 20], 0, 0);
         while quiet < 3 {
             let count = theirs.read(&mut read).unwrap_or(0);
             lines += read[..count].iter().filter(|byte| **byte == b'\n').count();
             link.write();
-            let took = link.goes_on() | turn(&mut link, &mut buffer);
+            let took = link.resume() | run_iteration(&mut link, &mut buffer);
             quiet = if count == 0 && !took { quiet + 1 } else { 0 };
         }
         assert_eq!(lines, 1 + asked / ASK.len());

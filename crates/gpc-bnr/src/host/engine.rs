@@ -10,36 +10,36 @@ use chained_gpc::trees::Id;
 use chained_gpc::{Deferred, Reply};
 use mio::{Events, Poll};
 
-use super::calls::{Calls, Ended, Handles, reports};
+use super::calls::{CallResult, Calls, Handles, reports};
 use super::clients::Link;
-use super::doors::Doors;
 use super::events::HostEvent;
-use super::foreign::Silent;
-use super::input::From;
+use super::foreign::SilentProcesses;
+use super::input::InputSender;
 use super::links::Links;
+use super::listeners::Listeners;
 use super::local::Local;
-use super::mailbox::{Post, Told};
-use super::orders::{Asked, Orders};
+use super::mailbox::{EngineMessage, Mailbox};
+use super::orders::{PendingOrders, ReplyTarget};
 use super::outflow::Outflow;
 use super::owner::{OWNER, Owner};
-use super::processes::Read;
+use super::processes::ReadOutcome;
 use super::sources::{Source, Sources};
 use super::stdio::Stdio;
-use super::supervisor::{KeeperCommand, Supervisor};
+use super::supervisor::{SupervisorCommand, SupervisorState};
 use crate::causes::is_loss;
 use crate::domain::{CallNumber, Domain, Input, Serial};
-use crate::keeper::KeeperEvent;
 use crate::names::Member;
 use crate::open_mpi;
 use crate::order::Order;
 use crate::request::{Client, Request};
 use crate::start_error::StartError;
+use crate::supervisor::SupervisorEvent;
 
 /// Most events of the system per poll.
 const EVENTS: usize = 512;
 
 /// Most messages of other threads per iteration.
-const TOLD_MAX: usize = 1024;
+const MESSAGES_MAX: usize = 1024;
 
 /// Time limit of calls for output and input: a day, since a person may leave output in a pager. Calls that take longer
 /// are repeated.
@@ -49,7 +49,7 @@ pub(super) const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 pub(super) const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// The purpose of a call.
-pub(super) enum Purpose {
+pub(super) enum HostCallPurpose {
     Domain(CallNumber),
     Output(Id),
     Flush,
@@ -60,18 +60,18 @@ pub(super) enum Purpose {
 /// Parameters of the loop.
 pub(super) struct Parts {
     pub(super) poll: Poll,
-    pub(super) post: Post,
-    pub(super) inbox: Receiver<Told>,
+    pub(super) mailbox: Mailbox,
+    pub(super) inbox: Receiver<EngineMessage>,
     pub(super) me: Id,
     pub(super) nodes: Vec<Id>,
     pub(super) name: String,
     pub(super) domain: Domain,
     pub(super) began: Instant,
     pub(super) outflow: Outflow,
-    pub(super) keeper: KeeperCommand,
+    pub(super) supervisor: SupervisorCommand,
     /// Whether this node runs processes for certain, so the supervisor is started at once.
-    pub(super) keeps: bool,
-    pub(super) doors: Doors,
+    pub(super) starts_at_once: bool,
+    pub(super) listeners: Listeners,
     pub(super) events: Option<Sender<HostEvent>>,
     pub(super) calls: Option<Handles>,
     pub(super) caller: Option<chained_gpc::Caller>,
@@ -80,8 +80,8 @@ pub(super) struct Parts {
 /// The event loop.
 pub(super) struct Engine {
     pub(super) sources: Sources,
-    pub(super) post: Post,
-    pub(super) inbox: Receiver<Told>,
+    pub(super) mailbox: Mailbox,
+    pub(super) inbox: Receiver<EngineMessage>,
     pub(super) me: Id,
     pub(super) nodes: Vec<Id>,
     pub(super) name: String,
@@ -90,25 +90,24 @@ pub(super) struct Engine {
     pub(super) domain: Domain,
     pub(super) began: Instant,
     pub(super) inputs: VecDeque<Input>,
-    pub(super) calls: Option<Calls<Purpose>>,
-    pub(super) orders: Orders,
+    pub(super) calls: Option<Calls<HostCallPurpose>>,
+    pub(super) orders: PendingOrders,
     pub(super) owner: Owner,
     pub(super) links: Links,
     pub(super) local: Local,
-    pub(super) supervisor: Supervisor,
+    pub(super) supervisor: SupervisorState,
     pub(super) stdio: Stdio,
     pub(super) over: bool,
 }
 
 impl Engine {
     pub(super) fn new(parts: Parts) -> Engine {
-        let calls = parts
-            .caller
-            .zip(parts.calls)
-            .map(|(caller, handles)| Calls::new(parts.me, caller, handles, &parts.name, parts.post.clone()));
+        let calls = parts.caller.zip(parts.calls).map(|(caller, handles)| {
+            Calls::new(parts.me, caller, handles, &parts.name, parts.mailbox.clone())
+        });
         let mut engine = Engine {
             sources: Sources::new(parts.poll),
-            post: parts.post,
+            mailbox: parts.mailbox,
             inbox: parts.inbox,
             me: parts.me,
             nodes: parts.nodes,
@@ -118,15 +117,19 @@ impl Engine {
             began: parts.began,
             inputs: VecDeque::new(),
             calls,
-            orders: Orders::default(),
+            orders: PendingOrders::default(),
             owner: Owner::new(parts.events),
-            links: Links::new(parts.doors),
+            links: Links::new(parts.listeners),
             local: Local::default(),
-            supervisor: Supervisor { keeper: None, command: parts.keeper, keeps: parts.keeps },
+            supervisor: SupervisorState {
+                process: None,
+                command: parts.supervisor,
+                starts_at_once: parts.starts_at_once,
+            },
             stdio: Stdio::new(parts.outflow),
             over: false,
         };
-        engine.open_doors();
+        engine.watch_listeners();
         engine
     }
 
@@ -134,33 +137,33 @@ impl Engine {
     pub(super) fn run(mut self, over: impl FnOnce()) {
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; 64 << 10];
-        if self.supervisor.keeps {
+        if self.supervisor.starts_at_once {
             // The supervisor starts up while requests arrive. If it cannot be started, the first start of a process
             // reports the error.
-            let _ = self.ensure_keeper();
+            let _ = self.ensure_supervisor();
         }
-        self.turn();
+        self.run_machine();
         while !self.over {
-            match self.sources.wait(&mut events, self.patience()) {
+            match self.sources.wait(&mut events, self.poll_limit()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.warn(format!("the loop of a domain's node cannot wait: {error}"));
                     break;
                 }
-                Ok(()) => self.told_by_system(&events),
+                Ok(()) => self.mark_ready(&events),
             }
-            self.listen();
+            self.take_messages();
             self.read(&mut buffer);
-            self.look_at_silent();
-            self.dismiss_late();
+            self.check_silent();
+            self.close_late();
             self.inputs.push_back(Input::Time);
-            self.turn();
+            self.run_machine();
         }
         over();
         self.end();
     }
 
-    fn told_by_system(&mut self, events: &Events) {
+    fn mark_ready(&mut self, events: &Events) {
         for event in events {
             let source = self.sources.report(event.token());
             if event.is_read_closed() {
@@ -175,104 +178,104 @@ impl Engine {
     }
 
     /// Time until the next poll must return; `None` if only events matter.
-    fn patience(&self) -> Option<Duration> {
+    fn poll_limit(&self) -> Option<Duration> {
         let full = !self.stdio.outflow.has_room();
         if self.sources.has_ready(|source| matches!(source, Source::Output(_)) && full) {
             return Some(Duration::ZERO);
         }
-        let unknown = self.links.unknown.values().next().map(|unknown| unknown.until);
-        let deadlines = [self.domain.deadline(), self.local.silent.due(), unknown];
+        let unidentified = self.links.unidentified.values().next().map(|unidentified| unidentified.until);
+        let deadlines = [self.domain.deadline(), self.local.silent.due(), unidentified];
         deadlines.into_iter().flatten().min().map(|deadline| deadline.saturating_sub(self.now()))
     }
 
     /// Takes the messages of other threads.
-    fn listen(&mut self) {
-        for _ in 0..TOLD_MAX {
+    fn take_messages(&mut self) {
+        for _ in 0..MESSAGES_MAX {
             match self.inbox.try_recv() {
-                Ok(told) => self.told(told),
+                Ok(message) => self.take_message(message),
                 Err(_) => return,
             }
         }
         // There may be more messages: wakes the loop at once.
-        let _ = self.post.tell(Told::CallReady(u64::MAX));
+        let _ = self.mailbox.send(EngineMessage::CallReady(u64::MAX));
     }
 
-    fn told(&mut self, told: Told) {
-        match told {
-            Told::Order { root, order, answer } => self.ordered(root, *order, answer),
-            Told::Cancelled(token) => {
+    fn take_message(&mut self, message: EngineMessage) {
+        match message {
+            EngineMessage::Order { root, order, answer } => self.take_order(root, *order, answer),
+            EngineMessage::Cancelled(token) => {
                 if self.orders.remove(token).is_some() {
                     self.inputs.push_back(Input::Cancelled(token));
                 }
             }
-            Told::CallReady(number) => self.call_ready(number),
-            Told::Ask { request, then } => {
-                let serial = self.owner.add(then);
+            EngineMessage::CallReady(number) => self.call_ready(number),
+            EngineMessage::Ask { request, callback } => {
+                let serial = self.owner.add(callback);
                 self.inputs.push_back(Input::Request { client: OWNER, serial, request: *request });
             }
-            Told::Batches { data, answer } => self.stdio.outflow.relay(
+            EngineMessage::Batches { data, answer } => self.stdio.outflow.relay(
                 data,
                 Box::new(|arrived| match arrived {
                     Ok(()) => answer.reply(Reply::default()),
                     Err(why) => answer.fail(why),
                 }),
             ),
-            Told::Flush { answer } => self.stdio.flushes.push(answer),
-            Told::Input { data, answer } => self.stdio.input.take(data, From::Node(answer)),
-            Told::Feed { data, then } => self.feed(data, then),
-            Told::Signal { group, signal } => self.signal(group, signal),
-            Told::Written(own, result) => {
+            EngineMessage::Flush { answer } => self.stdio.flushes.push(answer),
+            EngineMessage::Input { data, answer } => self.stdio.input.take(data, InputSender::Node(answer)),
+            EngineMessage::Feed { data, done } => self.feed(data, done),
+            EngineMessage::Signal { group, signal } => self.signal(group, signal),
+            EngineMessage::Written(own, result) => {
                 self.stdio.outflow.written(own);
                 if let Err(error) = result {
                     self.event(HostEvent::Output(error));
                 }
             }
-            Told::Drain(then) => self.drain(then),
-            Told::End(then) => {
-                self.owner.ending.push(then);
+            EngineMessage::Drain(done) => self.drain(done),
+            EngineMessage::End(done) => {
+                self.owner.ending.push(done);
                 self.inputs.push_back(Input::End);
             }
         }
     }
 
-    fn ordered(&mut self, root: Id, order: Order, answer: Deferred) {
+    fn take_order(&mut self, root: Id, order: Order, answer: Deferred) {
         let token = self.orders.token();
         if let Order::Lost(ids) = &order {
             ids.iter().for_each(|id| self.stdio.outflow.lost(*id));
         }
-        let post = self.post.clone();
-        answer.on_cancel(move || drop(post.tell(Told::Cancelled(token))));
-        self.orders.insert(token, Asked::Deferred(answer));
+        let mailbox = self.mailbox.clone();
+        answer.on_cancel(move || drop(mailbox.send(EngineMessage::Cancelled(token))));
+        self.orders.insert(token, ReplyTarget::Deferred(answer));
         self.inputs.push_back(Input::Order { token, root, order });
     }
 
     fn call_ready(&mut self, number: u64) {
         let Some(calls) = &mut self.calls else { return };
-        let Some((purpose, ids, ended)) = calls.look(number) else { return };
+        let Some((purpose, ids, ended)) = calls.poll(number) else { return };
         self.call_ended(purpose, &ids, ended);
     }
 
-    pub(super) fn call_ended(&mut self, purpose: Purpose, ids: &[Id], ended: Ended) {
+    pub(super) fn call_ended(&mut self, purpose: HostCallPurpose, ids: &[Id], ended: CallResult) {
         match purpose {
-            Purpose::Domain(call) => {
+            HostCallPurpose::Domain(call) => {
                 let reports = reports(ids, &ended);
                 self.inputs.push_back(Input::Called { call, reports });
             }
-            Purpose::Output(up) => {
+            HostCallPurpose::Output(up) => {
                 let error = ended.err();
                 if error.as_ref().and_then(|error| error.cause()).is_some_and(|cause| is_loss(cause.kind)) {
                     self.stdio.outflow.lost(up);
                 }
                 self.stdio.outflow.called(error.map_or(Ok(()), |error| Err(error.to_string())));
             }
-            Purpose::Flush => self.stdio.flushing -= 1,
-            Purpose::Feed(then) => {
+            HostCallPurpose::Flush => self.stdio.flushing -= 1,
+            HostCallPurpose::Feed(done) => {
                 let result =
                     ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
                 // The receiver may have stopped waiting.
-                let _ = then.send(result);
+                let _ = done.send(result);
             }
-            Purpose::Signal => {}
+            HostCallPurpose::Signal => {}
         }
     }
 
@@ -285,13 +288,13 @@ impl Engine {
             };
             let more = match source {
                 Source::Client(client) => self.read_client(client, buffer),
-                Source::Unknown(number) => self.read_unknown(number, buffer),
+                Source::Unidentified(number) => self.read_unidentified(number, buffer),
                 Source::Output(number) => self.read_output(number, buffer),
                 Source::Input => {
                     self.stdio.input.write();
                     false
                 }
-                Source::Keeper => self.read_keeper(buffer),
+                Source::Supervisor => self.read_supervisor(buffer),
                 Source::Tools => self.accept_tool(),
                 Source::Port => self.accept_processes(),
             };
@@ -308,9 +311,9 @@ impl Engine {
         let Some(output) = self.stdio.outputs.get_mut(&number) else { return false };
         let outflow = &mut self.stdio.outflow;
         match output.read(buffer, |piece| outflow.take(piece)) {
-            Read::More => true,
-            Read::Empty => false,
-            Read::End => {
+            ReadOutcome::More => true,
+            ReadOutcome::Empty => false,
+            ReadOutcome::End => {
                 let output = self.stdio.outputs.remove(&number);
                 self.sources
                     .forget(Source::Output(number), output.as_ref().map(|output| output.pipe().as_raw_fd()));
@@ -319,14 +322,14 @@ impl Engine {
         }
     }
 
-    fn read_keeper(&mut self, buffer: &mut [u8]) -> bool {
-        for _ in 0..TOLD_MAX {
-            let Some(keeper) = &mut self.supervisor.keeper else { return false };
-            match keeper.event() {
-                Ok(Some(event)) => self.kept(event, buffer),
+    fn read_supervisor(&mut self, buffer: &mut [u8]) -> bool {
+        for _ in 0..MESSAGES_MAX {
+            let Some(supervisor) = &mut self.supervisor.process else { return false };
+            match supervisor.event() {
+                Ok(Some(event)) => self.take_supervisor_event(event, buffer),
                 Ok(None) => return false,
                 Err(error) => {
-                    self.keeper_lost(&error);
+                    self.lose_supervisor(&error);
                     return false;
                 }
             }
@@ -334,22 +337,22 @@ impl Engine {
         true
     }
 
-    fn kept(&mut self, event: KeeperEvent, buffer: &mut [u8]) {
+    fn take_supervisor_event(&mut self, event: SupervisorEvent, buffer: &mut [u8]) {
         match event {
-            KeeperEvent::Started(member, pid) => {
+            SupervisorEvent::Started(member, pid) => {
                 self.local.alive.insert(member);
                 self.local.silent.insert(member, pid, self.now());
                 self.started(member, Ok(pid));
             }
-            KeeperEvent::NotStarted(member, error) => self.started(member, Err(error)),
-            KeeperEvent::Ended(member, exit) => {
+            SupervisorEvent::NotStarted(member, error) => self.started(member, Err(error)),
+            SupervisorEvent::Ended(member, exit) => {
                 self.local.alive.remove(&member);
                 self.local.silent.remove(member);
                 // Requests that the process sent before its end count.
-                self.hear_out(Client::Process(member), buffer);
+                self.read_rest(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
             }
-            KeeperEvent::Emptied(group) => {
+            SupervisorEvent::Emptied(group) => {
                 self.links.attributes.forget(group);
                 self.inputs.push_back(Input::Emptied(group));
             }
@@ -357,8 +360,8 @@ impl Engine {
     }
 
     /// Aborts the job of a process that uses an unsupported MPI library: it would consider itself alone.
-    fn look_at_silent(&mut self) {
-        if let Some((member, library)) = self.local.silent.look(self.now()) {
+    fn check_silent(&mut self) {
+        if let Some((member, library)) = self.local.silent.check(self.now()) {
             let request = Request::Abort { code: StartError::REFUSED, message: open_mpi::message(&library) };
             let client = Client::Process(member);
             // The abort has no answer.
@@ -370,25 +373,28 @@ impl Engine {
         if let Err(error) = &mut result {
             self.host.clone_into(&mut error.host);
         }
-        if let Some((group, ranks)) = self.local.starting.known(member, result) {
+        if let Some((group, ranks)) = self.local.starting.record(member, result) {
             self.inputs.push_back(Input::Started { group, ranks });
         }
     }
 
     /// The supervisor is gone: nothing can be started, and the ends of running processes are not reported.
-    pub(super) fn keeper_lost(&mut self, error: &io::Error) {
+    pub(super) fn lose_supervisor(&mut self, error: &io::Error) {
         self.warn(format!("the keeper of this host's processes is gone ({error}): its processes are lost"));
-        let keeper = self.supervisor.keeper.take();
-        self.sources.forget(Source::Keeper, keeper.as_ref().map(|keeper| keeper.socket().as_raw_fd()));
-        if let Some(keeper) = keeper {
-            keeper.abandon();
+        let supervisor = self.supervisor.process.take();
+        self.sources.forget(
+            Source::Supervisor,
+            supervisor.as_ref().map(|supervisor| supervisor.socket().as_raw_fd()),
+        );
+        if let Some(supervisor) = supervisor {
+            supervisor.abandon();
         }
         let mut lost = StartError::new(Errno::CHILD, StartError::REFUSED, "its keeper is gone");
         self.host.clone_into(&mut lost.host);
         for (group, ranks) in self.local.starting.fail(&lost) {
             self.inputs.push_back(Input::Started { group, ranks });
         }
-        self.local.silent = Silent::default();
+        self.local.silent = SilentProcesses::default();
         for member in std::mem::take(&mut self.local.alive) {
             self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
         }
@@ -398,7 +404,7 @@ impl Engine {
     }
 
     /// Passes all inputs to the state machine, carries out its outputs, and writes the results.
-    fn turn(&mut self) {
+    fn run_machine(&mut self) {
         // Terminates: an output adds an input only for a call of this node to itself. The machine makes a bounded
         // number of such calls for each input from outside.
         while let Some(input) = self.inputs.pop_front() {
@@ -410,10 +416,10 @@ impl Engine {
                 self.carry_out(output);
             }
         }
-        if let Some(keeper) = &mut self.supervisor.keeper
-            && let Err(error) = keeper.flush()
+        if let Some(supervisor) = &mut self.supervisor.process
+            && let Err(error) = supervisor.flush()
         {
-            self.keeper_lost(&error);
+            self.lose_supervisor(&error);
         }
         self.send_output();
         self.flush_clients();
@@ -423,8 +429,8 @@ impl Engine {
     /// The domain has ended: the supervisor ends all processes and itself.
     fn end(mut self) {
         self.stdio.outflow.drop_all();
-        if let Some(keeper) = self.supervisor.keeper.take() {
-            keeper.end(END_LIMIT);
+        if let Some(supervisor) = self.supervisor.process.take() {
+            supervisor.end(END_LIMIT);
         }
         self.event(HostEvent::Ended);
         self.owner.end();

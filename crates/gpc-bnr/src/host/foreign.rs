@@ -23,14 +23,14 @@ const MAPS_MAX: u64 = 16 << 20;
 
 /// Processes of this node that have sent nothing yet.
 #[derive(Default)]
-pub(super) struct Silent {
+pub(super) struct SilentProcesses {
     /// The process id, and the time of the next check.
     processes: BTreeMap<Member, (u32, Duration)>,
     /// No check is due before this time.
     due: Option<Duration>,
 }
 
-impl Silent {
+impl SilentProcesses {
     /// Adds a process that was started.
     pub(super) fn insert(&mut self, member: Member, pid: u32, now: Duration) {
         let due = now.saturating_add(FIRST);
@@ -49,7 +49,7 @@ impl Silent {
     }
 
     /// Checks the processes that are due. Returns one that has loaded Open MPI, with the name of the library.
-    pub(super) fn look(&mut self, now: Duration) -> Option<(Member, String)> {
+    pub(super) fn check(&mut self, now: Duration) -> Option<(Member, String)> {
         if self.due().is_none_or(|due| due > now) {
             return None;
         }

@@ -10,34 +10,34 @@ use chained_gpc::{Deferred, Reply};
 use rustix::io::Errno;
 
 /// The sender of input, which waits until it is written.
-pub(super) enum From {
+pub(super) enum InputSender {
     /// A thread of this process.
-    Here(SyncSender<io::Result<()>>),
+    Local(SyncSender<io::Result<()>>),
     /// Another node.
     Node(Deferred),
 }
 
-impl From {
-    fn tell(self, result: io::Result<()>) {
+impl InputSender {
+    fn answer(self, result: io::Result<()>) {
         match (self, result) {
             // The receiver may have stopped waiting.
-            (From::Here(then), result) => drop(then.send(result)),
-            (From::Node(answer), Ok(())) => answer.reply(Reply::default()),
-            (From::Node(answer), Err(error)) => answer.fail(error),
+            (InputSender::Local(done), result) => drop(done.send(result)),
+            (InputSender::Node(answer), Ok(())) => answer.reply(Reply::default()),
+            (InputSender::Node(answer), Err(error)) => answer.fail(error),
         }
     }
 }
 
 /// Input on its way into the pipe. Bounded, since each sender waits until its input is written.
 #[derive(Default)]
-pub(super) struct Feeding {
+pub(super) struct InputQueue {
     pipe: Option<OwnedFd>,
     /// Whether the pipe has been closed.
     closed: bool,
-    queue: VecDeque<(Bytes, From)>,
+    queue: VecDeque<(Bytes, InputSender)>,
 }
 
-impl Feeding {
+impl InputQueue {
     /// Sets the pipe to the process that reads, which is being started.
     pub(super) fn open(&mut self, pipe: OwnedFd) {
         self.pipe = Some(pipe);
@@ -45,7 +45,7 @@ impl Feeding {
     }
 
     /// Queues input; no bytes mean its end.
-    pub(super) fn take(&mut self, data: Bytes, from: From) {
+    pub(super) fn take(&mut self, data: Bytes, from: InputSender) {
         self.queue.push_back((data, from));
         self.write();
     }
@@ -75,7 +75,7 @@ impl Feeding {
                 },
             };
             if let Some((_, from)) = self.queue.pop_front() {
-                from.tell(result);
+                from.answer(result);
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::foreign::Silent;
-use super::processes::Starting;
+use super::foreign::SilentProcesses;
+use super::processes::PendingStarts;
 use crate::names::{GroupId, Member};
 use crate::spec::Layout;
 
@@ -13,8 +13,8 @@ use crate::spec::Layout;
 pub(super) struct Local {
     /// Groups with processes here.
     pub(super) groups: BTreeMap<GroupId, Arc<Layout>>,
-    pub(super) starting: Starting,
+    pub(super) starting: PendingStarts,
     /// Processes here that have not ended.
     pub(super) alive: BTreeSet<Member>,
-    pub(super) silent: Silent,
+    pub(super) silent: SilentProcesses,
 }

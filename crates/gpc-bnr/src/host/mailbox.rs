@@ -21,10 +21,10 @@ use crate::order::Order;
 use crate::request::{Answer, Request};
 
 /// Receives the answer to a request.
-pub(super) type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
+pub(super) type AnswerCallback = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 
 /// A message to the loop.
-pub(super) enum Told {
+pub(super) enum EngineMessage {
     /// An order of another node.
     Order { root: Id, order: Box<Order>, answer: Deferred },
     /// The reply to an order is no longer needed.
@@ -32,7 +32,7 @@ pub(super) enum Told {
     /// A call of this node may have ended.
     CallReady(u64),
     /// A request of the application that runs this node.
-    Ask { request: Box<Request>, then: Then },
+    Ask { request: Box<Request>, callback: AnswerCallback },
     /// Output of another node, on its way to the head.
     Batches { data: Bytes, answer: Deferred },
     /// Another node waits until all output of ended processes here has reached the head.
@@ -40,7 +40,7 @@ pub(super) enum Told {
     /// Standard input for rank 0, which is here. No bytes mean its end.
     Input { data: Bytes, answer: Deferred },
     /// Standard input for rank 0, at whatever node. No bytes mean its end.
-    Feed { data: Bytes, then: SyncSender<io::Result<()>> },
+    Feed { data: Bytes, done: SyncSender<io::Result<()>> },
     /// A signal for the processes of one group, or of all.
     Signal { group: Option<GroupId>, signal: u8 },
     /// The output writer has written a batch, with this many bytes of this node's processes, or has failed.
@@ -51,32 +51,35 @@ pub(super) enum Told {
     End(SyncSender<()>),
 }
 
-/// The sending side.
+/// The sending side of the queue.
 #[derive(Clone)]
-pub(super) struct Post {
-    sender: Sender<Told>,
+pub(super) struct Mailbox {
+    sender: Sender<EngineMessage>,
     waker: Arc<Waker>,
 }
 
-impl Post {
-    /// A mailbox whose loop is woken through `registry`.
-    pub(super) fn new(registry: &Registry, token: mio::Token) -> io::Result<(Post, Receiver<Told>)> {
+impl Mailbox {
+    /// A queue whose loop is woken through `registry`; the receiver is for that loop.
+    pub(super) fn new(
+        registry: &Registry,
+        token: mio::Token,
+    ) -> io::Result<(Mailbox, Receiver<EngineMessage>)> {
         let (sender, receiver) = mpsc::channel();
         let waker = Arc::new(Waker::new(registry, token)?);
-        Ok((Post { sender, waker }, receiver))
+        Ok((Mailbox { sender, waker }, receiver))
     }
 
     /// Sends a message to the loop. Returns the message if the loop has ended.
-    pub(super) fn tell(&self, told: Told) -> Result<(), Told> {
-        self.sender.send(told).map_err(|unsent| unsent.0)?;
+    pub(super) fn send(&self, message: EngineMessage) -> Result<(), EngineMessage> {
+        self.sender.send(message).map_err(|unsent| unsent.0)?;
         // A loop that cannot be woken has ended or is running.
         let _ = self.waker.wake();
         Ok(())
     }
 }
 
-impl fmt::Debug for Post {
+impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Post")
+        f.write_str("Mailbox")
     }
 }

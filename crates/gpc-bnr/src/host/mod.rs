@@ -7,21 +7,22 @@
 mod begin;
 mod calls;
 mod clients;
-mod doing;
-mod doors;
+mod connections;
+mod effects;
 mod engine;
 mod events;
 mod foreign;
 mod input;
 mod links;
+mod listeners;
 mod local;
-mod looking;
 mod mailbox;
 mod orders;
 mod outflow;
 mod owner;
 mod peer;
 mod processes;
+mod queries;
 mod serving;
 mod settings;
 mod shared;
@@ -29,7 +30,6 @@ mod sources;
 mod stdio;
 mod supervisor;
 mod unread;
-mod visits;
 
 use std::fmt;
 use std::io;
@@ -41,10 +41,10 @@ use bytes::Bytes;
 use mio::Poll;
 
 use self::begin::{spawn, start_writer};
-use self::doors::Doors;
 use self::engine::{Engine, Parts, host_name};
-use self::mailbox::{Post, Told};
-use self::outflow::{Outflow, Way};
+use self::listeners::Listeners;
+use self::mailbox::{EngineMessage, Mailbox};
+use self::outflow::{Destination, Outflow};
 use self::sources::WAKER;
 use crate::domain::{Domain, Settings};
 use crate::fault::{Fault, FaultKind};
@@ -55,14 +55,14 @@ pub use self::events::HostEvent;
 pub use self::outflow::Writer;
 pub use self::serving::Serving;
 pub use self::settings::HostSettings;
-pub use self::supervisor::KeeperCommand;
+pub use self::supervisor::SupervisorCommand;
 
 /// Most batches that wait for the output writer. The windows of the nodes bound their bytes.
 const WRITINGS_MAX: usize = 4;
 
 /// The head of a domain. Dropping it ends the domain and kills all its processes.
 pub struct Host {
-    post: Post,
+    mailbox: Mailbox,
     name: String,
     events: Receiver<HostEvent>,
     thread: Option<JoinHandle<()>>,
@@ -77,14 +77,14 @@ impl Host {
     pub fn start(settings: HostSettings) -> io::Result<Host> {
         let name = random_name()?;
         let poll = Poll::new()?;
-        let (post, inbox) = Post::new(poll.registry(), WAKER)?;
-        let (tell, events) = mpsc::channel();
-        let (way, writer) = match settings.output {
+        let (mailbox, inbox) = Mailbox::new(poll.registry(), WAKER)?;
+        let (event_sender, events) = mpsc::channel();
+        let (destination, writer) = match settings.output {
             Some(write) => {
                 let (sender, writings) = mpsc::sync_channel(WRITINGS_MAX);
-                (Way::Written(sender), Some(start_writer(write, writings, post.clone())?))
+                (Destination::Written(sender), Some(start_writer(write, writings, mailbox.clone())?))
             }
-            None => (Way::Dropped, None),
+            None => (Destination::Dropped, None),
         };
         let began = Instant::now();
         let runs = settings.runs || settings.nodes.len() == 1;
@@ -101,27 +101,27 @@ impl Host {
         );
         let shared = settings.serving.as_ref().map(|serving| serving.shared().clone());
         if let Some(shared) = &shared {
-            shared.insert(&name, post.clone());
+            shared.insert(&name, mailbox.clone());
         }
         let engine = Engine::new(Parts {
             poll,
-            post: post.clone(),
+            mailbox: mailbox.clone(),
             inbox,
             me: settings.me,
-            outflow: Outflow::new(settings.me, settings.nodes.clone(), way),
+            outflow: Outflow::new(settings.me, settings.nodes.clone(), destination),
             nodes: settings.nodes,
             name: name.clone(),
             domain,
             began,
-            keeper: settings.keeper,
-            keeps: runs,
-            doors: Doors::open(settings.tools, settings.pmi_port)?,
-            events: Some(tell),
+            supervisor: settings.supervisor,
+            starts_at_once: runs,
+            listeners: Listeners::open(settings.tools, settings.pmi_port)?,
+            events: Some(event_sender),
             calls: shared.as_ref().and_then(|shared| shared.handles.get().copied()),
             caller: shared.as_ref().and_then(|shared| shared.caller.get().cloned()),
         });
         let thread = spawn(engine, name.clone(), shared)?;
-        Ok(Host { post, name, events, thread: Some(thread), writer })
+        Ok(Host { mailbox, name, events, thread: Some(thread), writer })
     }
 
     /// The name of the domain.
@@ -147,43 +147,43 @@ impl Host {
         })
     }
 
-    /// Sends a request and passes the answer to `then`, which runs on the domain's thread. It must be short and must
-    /// not block.
-    pub fn ask_then(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) {
-        let told = Told::Ask { request: Box::new(request), then: Box::new(then) };
-        if let Err(Told::Ask { then, .. }) = self.post.tell(told) {
-            then(Err(Fault::new(FaultKind::DomainEnded, "the domain has ended")));
+    /// Sends a request and passes the answer to `callback`, which runs on the domain's thread. It must be short and
+    /// must not block.
+    pub fn ask_then(&self, request: Request, callback: impl FnOnce(Result<Answer, Fault>) + Send + 'static) {
+        let message = EngineMessage::Ask { request: Box::new(request), callback: Box::new(callback) };
+        if let Err(EngineMessage::Ask { callback, .. }) = self.mailbox.send(message) {
+            callback(Err(Fault::new(FaultKind::DomainEnded, "the domain has ended")));
         }
     }
 
     /// A handle by which another thread passes standard input.
     pub fn feeder(&self) -> Feeder {
-        Feeder { post: self.post.clone() }
+        Feeder { mailbox: self.mailbox.clone() }
     }
 
     /// Sends a signal to the processes of one group, or of all groups.
     pub fn signal(&self, group: Option<GroupId>, signal: u8) {
         // A domain that has ended has no processes.
-        let _ = self.post.tell(Told::Signal { group, signal });
+        let _ = self.mailbox.send(EngineMessage::Signal { group, signal });
     }
 
     /// Waits until all output of ended processes is written. Returns whether that was done within the limit.
     pub fn drain(&self, limit: Duration) -> bool {
-        self.wait_for(Told::Drain, limit)
+        self.wait_for(EngineMessage::Drain, limit)
     }
 
     /// Ends the domain and kills all its processes. Returns whether that was done within the limit.
     pub fn end(mut self, limit: Duration) -> bool {
-        let ended = self.wait_for(Told::End, limit);
+        let ended = self.wait_for(EngineMessage::End, limit);
         if ended {
             self.join();
         }
         ended
     }
 
-    fn wait_for(&self, told: impl FnOnce(SyncSender<()>) -> Told, limit: Duration) -> bool {
+    fn wait_for(&self, message: impl FnOnce(SyncSender<()>) -> EngineMessage, limit: Duration) -> bool {
         let (sender, done) = mpsc::sync_channel(1);
-        match self.post.tell(told(sender)) {
+        match self.mailbox.send(message(sender)) {
             Ok(()) => !matches!(done.recv_timeout(limit), Err(mpsc::RecvTimeoutError::Timeout)),
             Err(_) => true,
         }
@@ -200,7 +200,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let (sender, _) = mpsc::sync_channel(1);
-        let _ = self.post.tell(Told::End(sender));
+        let _ = self.mailbox.send(EngineMessage::End(sender));
     }
 }
 
@@ -213,7 +213,7 @@ impl fmt::Debug for Host {
 /// Passes standard input to rank 0.
 #[derive(Clone, Debug)]
 pub struct Feeder {
-    post: Post,
+    mailbox: Mailbox,
 }
 
 impl Feeder {
@@ -224,7 +224,9 @@ impl Feeder {
     pub fn feed(&self, bytes: Vec<u8>) -> io::Result<()> {
         let (sender, taken) = mpsc::sync_channel(1);
         let ended = || io::Error::new(io::ErrorKind::BrokenPipe, "the domain has ended");
-        self.post.tell(Told::Feed { data: Bytes::from(bytes), then: sender }).map_err(|_| ended())?;
+        self.mailbox
+            .send(EngineMessage::Feed { data: Bytes::from(bytes), done: sender })
+            .map_err(|_| ended())?;
         // The wait lasts as long as the process does not read; the process's end ends it.
         taken.recv().map_err(|_| ended())?
     }

@@ -7,7 +7,7 @@ use chained_gpc::Deferred;
 use crate::domain::{CallNumber, Token};
 
 /// Receiver of the reply to an order.
-pub(super) enum Asked {
+pub(super) enum ReplyTarget {
     Deferred(Deferred),
     /// A call of this node to itself alone.
     Own(CallNumber),
@@ -15,12 +15,12 @@ pub(super) enum Asked {
 
 /// The unanswered orders.
 #[derive(Default)]
-pub(super) struct Orders {
-    asked: BTreeMap<Token, Asked>,
+pub(super) struct PendingOrders {
+    pending: BTreeMap<Token, ReplyTarget>,
     next: Token,
 }
 
-impl Orders {
+impl PendingOrders {
     /// A new token.
     pub(super) fn token(&mut self) -> Token {
         let token = self.next;
@@ -28,16 +28,16 @@ impl Orders {
         token
     }
 
-    pub(super) fn insert(&mut self, token: Token, asked: Asked) {
-        self.asked.insert(token, asked);
+    pub(super) fn insert(&mut self, token: Token, target: ReplyTarget) {
+        self.pending.insert(token, target);
     }
 
-    pub(super) fn remove(&mut self, token: Token) -> Option<Asked> {
-        self.asked.remove(&token)
+    pub(super) fn remove(&mut self, token: Token) -> Option<ReplyTarget> {
+        self.pending.remove(&token)
     }
 
     /// Drops the orders of a call of this node to itself.
     pub(super) fn cancel_own(&mut self, call: CallNumber) {
-        self.asked.retain(|_, asked| !matches!(asked, Asked::Own(number) if *number == call));
+        self.pending.retain(|_, target| !matches!(target, ReplyTarget::Own(number) if *number == call));
     }
 }

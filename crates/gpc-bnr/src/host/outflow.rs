@@ -31,10 +31,10 @@ pub type Writer = Box<dyn FnMut(&Piece) -> io::Result<()> + Send>;
 pub(super) type Writing = (Vec<Piece>, usize);
 
 /// Informs the sender of output that it has been written, or the reason why it was not.
-pub(super) type Arrived = Box<dyn FnOnce(Result<(), String>) + Send>;
+pub(super) type ArrivalCallback = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Where output goes.
-pub(super) enum Way {
+pub(super) enum Destination {
     /// To the writer of this node, which is the head.
     Written(SyncSender<Writing>),
     /// To another node.
@@ -49,7 +49,7 @@ struct Part {
     number: u64,
     batch: Bytes,
     /// Informs the sender; `None` for this node's own output.
-    answer: Option<Arrived>,
+    answer: Option<ArrivalCallback>,
 }
 
 /// All output at this node.
@@ -57,12 +57,12 @@ pub(super) struct Outflow {
     me: Id,
     nodes: Vec<Id>,
     lost: BTreeSet<Id>,
-    way: Way,
+    destination: Destination,
     /// Output of this node's processes that is not yet sent.
     pieces: Vec<Piece>,
-    held: usize,
+    unsent: usize,
     /// Bytes of this node's processes that are sent and not yet written.
-    flying: usize,
+    in_flight: usize,
     /// Number of batches that this node has made of its own output.
     made: u64,
     /// Parts that wait to be sent.
@@ -72,49 +72,49 @@ pub(super) struct Outflow {
     /// Consecutive failed attempts to send.
     again: u32,
     /// At the head, the batches at the writer: own bytes of each, and the sender to inform.
-    writing: VecDeque<(usize, Option<Arrived>)>,
+    writing: VecDeque<(usize, Option<ArrivalCallback>)>,
     /// At the head: whether the own processes are next, so that other nodes do not starve them.
     own_first: bool,
     /// At the head: the last number of each origin. Parts sent again after the loss of a node are not written twice.
-    seen: BTreeMap<Id, u64>,
+    last_written: BTreeMap<Id, u64>,
 }
 
 impl Outflow {
-    pub(super) fn new(me: Id, nodes: Vec<Id>, way: Way) -> Outflow {
+    pub(super) fn new(me: Id, nodes: Vec<Id>, destination: Destination) -> Outflow {
         Outflow {
             me,
             nodes,
             lost: BTreeSet::new(),
-            way,
+            destination,
             pieces: Vec::new(),
-            held: 0,
-            flying: 0,
+            unsent: 0,
+            in_flight: 0,
             made: 0,
             waiting: VecDeque::new(),
             sent: Vec::new(),
             again: 0,
             writing: VecDeque::new(),
             own_first: false,
-            seen: BTreeMap::new(),
+            last_written: BTreeMap::new(),
         }
     }
 
     /// Whether more output of processes may be read.
     pub(super) fn has_room(&self) -> bool {
-        self.held + self.flying < WINDOW
+        self.unsent + self.in_flight < WINDOW
     }
 
     /// Takes output of a process of this node.
     pub(super) fn take(&mut self, piece: Piece) {
-        if !matches!(self.way, Way::Dropped) {
-            self.held += piece.bytes.len();
+        if !matches!(self.destination, Destination::Dropped) {
+            self.unsent += piece.bytes.len();
             self.pieces.push(piece);
         }
     }
 
     /// Whether all output has been written.
     pub(super) fn is_empty(&self) -> bool {
-        self.held == 0 && self.flying == 0 && self.waiting.is_empty() && self.sent.is_empty()
+        self.unsent == 0 && self.in_flight == 0 && self.waiting.is_empty() && self.sent.is_empty()
     }
 
     /// A node is lost: output avoids it from now on.
@@ -123,7 +123,7 @@ impl Outflow {
     }
 
     /// Takes output from nodes below. `answer` is called when it has been written.
-    pub(super) fn relay(&mut self, mut data: Bytes, answer: Arrived) {
+    pub(super) fn relay(&mut self, mut data: Bytes, answer: ArrivalCallback) {
         let mut parts = Vec::new();
         while data.len() >= PART_HEAD {
             let (origin, number, length) = (data.get_u32_le(), data.get_u64_le(), data.get_u32_le() as usize);
@@ -142,17 +142,17 @@ impl Outflow {
 
     /// At the head: passes output to the writer as far as it has room.
     pub(super) fn write(&mut self) {
-        let Way::Written(writer) = &self.way else { return };
+        let Destination::Written(writer) = &self.destination else { return };
         let writer = writer.clone();
         // Terminates: each iteration removes something or returns.
         while let Some((writing, part)) = self.next_writing() {
             let own = writing.1;
             match writer.try_send(writing) {
                 Ok(()) => {
-                    self.flying += own;
-                    self.held -= own;
+                    self.in_flight += own;
+                    self.unsent -= own;
                     if let Some(part) = &part {
-                        self.seen.insert(part.origin, part.number);
+                        self.last_written.insert(part.origin, part.number);
                     }
                     self.writing.push_back((own, part.and_then(|part| part.answer)));
                 }
@@ -164,7 +164,7 @@ impl Outflow {
                     return;
                 }
                 Err(TrySendError::Disconnected(_)) => {
-                    self.way = Way::Dropped;
+                    self.destination = Destination::Dropped;
                     return self.drop_all();
                 }
             }
@@ -175,13 +175,13 @@ impl Outflow {
     fn next_writing(&mut self) -> Option<(Writing, Option<Part>)> {
         // Terminates: each iteration removes a part or returns.
         loop {
-            let own = (self.own_first || self.waiting.is_empty()) && self.held > 0;
+            let own = (self.own_first || self.waiting.is_empty()) && self.unsent > 0;
             self.own_first = !own;
             if own {
-                return Some(((std::mem::take(&mut self.pieces), self.held), None));
+                return Some(((std::mem::take(&mut self.pieces), self.unsent), None));
             }
             let mut part = self.waiting.pop_front()?;
-            if self.seen.get(&part.origin).is_some_and(|seen| *seen >= part.number) {
+            if self.last_written.get(&part.origin).is_some_and(|last_written| *last_written >= part.number) {
                 part.answer.into_iter().for_each(|answer| answer(Ok(())));
                 continue;
             }
@@ -197,7 +197,7 @@ impl Outflow {
 
     /// At the head: the writer has written the oldest batch.
     pub(super) fn written(&mut self, own: usize) {
-        self.flying -= own.min(self.flying);
+        self.in_flight -= own.min(self.in_flight);
         if let Some((_, Some(answer))) = self.writing.pop_front() {
             answer(Ok(()));
         }
@@ -205,7 +205,7 @@ impl Outflow {
 
     /// The writer is gone: drops all output.
     pub(super) fn drop_all(&mut self) {
-        (self.held, self.flying) = (0, 0);
+        (self.unsent, self.in_flight) = (0, 0);
         self.pieces.clear();
         let waiting = self.waiting.drain(..).chain(self.sent.drain(..)).filter_map(|part| part.answer);
         for answer in waiting.chain(self.writing.drain(..).filter_map(|(_, answer)| answer)) {
@@ -216,15 +216,15 @@ impl Outflow {
     /// At other nodes than the head: the next call, with its target. `None` while a call is in transit or there is no
     /// output.
     pub(super) fn next_call(&mut self) -> Option<(Id, Bytes)> {
-        if !matches!(self.way, Way::Sent) || !self.sent.is_empty() {
+        if !matches!(self.destination, Destination::Sent) || !self.sent.is_empty() {
             return None;
         }
         let up = self.up()?;
-        if self.held > 0 {
+        if self.unsent > 0 {
             self.made += 1;
             let batch = encode_batch(&std::mem::take(&mut self.pieces));
             self.waiting.push_back(Part { origin: self.me, number: self.made, batch, answer: None });
-            self.flying += std::mem::take(&mut self.held);
+            self.in_flight += std::mem::take(&mut self.unsent);
         }
         let mut data = BytesMut::new();
         while let Some(part) = self.waiting.front() {
@@ -249,7 +249,7 @@ impl Outflow {
             return;
         }
         if self.sent.iter().any(|part| part.origin == self.me) {
-            self.flying = 0;
+            self.in_flight = 0;
         }
         for answer in self.sent.drain(..).filter_map(|part| part.answer) {
             answer(arrived.clone());
@@ -288,14 +288,14 @@ mod tests {
 
     fn head() -> (Outflow, Receiver<Writing>) {
         let (writer, writings) = mpsc::sync_channel(4);
-        (Outflow::new(0, (0..20).collect(), Way::Written(writer)), writings)
+        (Outflow::new(0, (0..20).collect(), Destination::Written(writer)), writings)
     }
 
     fn node(id: Id) -> Outflow {
-        Outflow::new(id, (0..20).collect(), Way::Sent)
+        Outflow::new(id, (0..20).collect(), Destination::Sent)
     }
 
-    fn told() -> (Arrived, Receiver<Result<(), String>>) {
+    fn callback() -> (ArrivalCallback, Receiver<Result<(), String>>) {
         let (sender, arrived) = mpsc::channel();
         (Box::new(move |result| sender.send(result).unwrap()), arrived)
     }
@@ -306,12 +306,12 @@ mod tests {
         leaf.take(piece(5, "hello\n"));
         let (up, data) = leaf.next_call().unwrap();
         assert_eq!((up, leaf.next_call().is_none()), (1, true), "one call at a time");
-        let (answer, at_leaf) = told();
+        let (answer, at_leaf) = callback();
         between.relay(data, answer);
         between.take(piece(1, "own\n"));
         let (up, data) = between.next_call().unwrap();
         assert_eq!(up, 0);
-        let (answer, at_between) = told();
+        let (answer, at_between) = callback();
         head.relay(data, answer);
         head.write();
         let texts: Vec<Bytes> =
@@ -331,12 +331,12 @@ mod tests {
         leaf.take(piece(5, "once\n"));
         let (_, data) = leaf.next_call().unwrap();
         // The output came through node 1, which was lost before it could reply.
-        head.relay(data, told().0);
+        head.relay(data, callback().0);
         leaf.lost(1);
         leaf.called(Err("node 1 is lost".into()));
         let (up, data) = leaf.next_call().unwrap();
         assert_eq!(up, 0);
-        let (answer, arrived) = told();
+        let (answer, arrived) = callback();
         head.relay(data, answer);
         head.write();
         assert_eq!(writings.try_iter().flat_map(|(pieces, _)| pieces).count(), 1);
@@ -382,7 +382,7 @@ mod tests {
         #[test]
         fn any_bytes_of_another_node_are_output_or_refused(data: Vec<u8>) {
             let (mut head, _writings) = head();
-            let (answer, arrived) = told();
+            let (answer, arrived) = callback();
             head.relay(data.into(), answer);
             head.write();
             head.drop_all();

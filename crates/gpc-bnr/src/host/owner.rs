@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, SyncSender};
 
 use super::events::HostEvent;
-use super::mailbox::Then;
+use super::mailbox::AnswerCallback;
 use crate::domain::Serial;
 use crate::fault::{Fault, FaultKind};
 use crate::request::{Answer, Client};
@@ -16,7 +16,7 @@ pub(super) const OWNER: Client = Client::Tool(0);
 #[derive(Default)]
 pub(super) struct Owner {
     /// Receivers of answers.
-    then: BTreeMap<Serial, Then>,
+    callbacks: BTreeMap<Serial, AnswerCallback>,
     next_serial: Serial,
     events: Option<Sender<HostEvent>>,
     /// Receivers that wait for the end of the domain.
@@ -29,16 +29,16 @@ impl Owner {
     }
 
     /// Adds a request, and returns its number.
-    pub(super) fn add(&mut self, then: Then) -> Serial {
+    pub(super) fn add(&mut self, callback: AnswerCallback) -> Serial {
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.then.insert(serial, then);
+        self.callbacks.insert(serial, callback);
         serial
     }
 
     pub(super) fn answer(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
-        if let Some(then) = self.then.remove(&serial) {
-            then(answer);
+        if let Some(callback) = self.callbacks.remove(&serial) {
+            callback(answer);
         }
     }
 
@@ -50,10 +50,10 @@ impl Owner {
     /// The domain has ended: answers all requests.
     pub(super) fn end(&mut self) {
         let ended = || Fault::new(FaultKind::DomainEnded, "the domain has ended");
-        std::mem::take(&mut self.then).into_values().for_each(|then| then(Err(ended())));
-        for then in self.ending.drain(..) {
+        std::mem::take(&mut self.callbacks).into_values().for_each(|callback| callback(Err(ended())));
+        for done in self.ending.drain(..) {
             // The receiver may have stopped waiting.
-            let _ = then.send(());
+            let _ = done.send(());
         }
     }
 }

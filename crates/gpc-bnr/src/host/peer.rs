@@ -232,9 +232,9 @@ mod tests {
         drop((client, stream));
     }
 
-    /// 100 connections a second of another user, each closed at once, locked the processes out of their port. The kernel
-    /// answered with a socket that had ended. That counted as no answer, so the tables of all sockets were searched,
-    /// which the same connections filled.
+    /// 100 connections a second of another user, each closed at once, locked the processes out of their port. The
+    /// kernel answered with a socket that had ended. That counted as no answer, so the tables of all sockets were
+    /// searched, which the same connections filled.
     #[test]
     fn a_connection_that_has_ended_is_known_from_the_first_source() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

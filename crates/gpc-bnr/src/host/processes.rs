@@ -11,11 +11,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::keeper::{self, KeeperOrder, told};
 use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
 use crate::streams::{Piece, Splitter, Stream};
+use crate::supervisor::{self, SupervisorOrder, env_value};
 
 /// Most bytes read from one pipe per iteration.
 const READ_MAX: usize = 64 << 10;
@@ -28,7 +28,7 @@ pub(super) struct Output {
 
 /// The result of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Read {
+pub(super) enum ReadOutcome {
     /// There may be more.
     More,
     /// There is no more at the moment.
@@ -43,30 +43,30 @@ impl Output {
     }
 
     /// Reads some output.
-    pub(super) fn read(&mut self, buffer: &mut [u8], mut take: impl FnMut(Piece)) -> Read {
+    pub(super) fn read(&mut self, buffer: &mut [u8], mut take: impl FnMut(Piece)) -> ReadOutcome {
         let room = buffer.len().min(READ_MAX);
         match rustix::io::read(&self.pipe, &mut buffer[..room]) {
             Ok(0) => {
                 self.splitter.end(&mut take);
-                Read::End
+                ReadOutcome::End
             }
             Ok(count) => {
                 self.splitter.bytes(&buffer[..count], &mut take);
-                Read::More
+                ReadOutcome::More
             }
-            Err(Errno::AGAIN) => Read::Empty,
-            Err(Errno::INTR) => Read::More,
+            Err(Errno::AGAIN) => ReadOutcome::Empty,
+            Err(Errno::INTR) => ReadOutcome::More,
             Err(_) => {
                 self.splitter.end(&mut take);
-                Read::End
+                ReadOutcome::End
             }
         }
     }
 }
 
 /// A process to start, and this node's ends of its descriptors.
-pub(super) struct Started {
-    pub(super) order: KeeperOrder,
+pub(super) struct PreparedProcess {
+    pub(super) order: SupervisorOrder,
     /// The process's ends: standard input, output and error, and the socket to this node.
     pub(super) theirs: Vec<OwnedFd>,
     pub(super) link: OwnedFd,
@@ -77,10 +77,10 @@ pub(super) struct Started {
 }
 
 /// Information about the node for the environment of a process.
-pub(super) struct Telling<'a> {
+pub(super) struct NodeInfo<'a> {
     pub(super) me: Id,
     /// Index of the process among its group's processes on this node, and their number.
-    pub(super) here: (usize, usize),
+    pub(super) position: (usize, usize),
     pub(super) domain: &'a str,
     /// The port's address for processes that do not inherit a socket, and the secret that identifies this one.
     pub(super) port: Option<(String, String)>,
@@ -90,15 +90,15 @@ pub(super) struct Telling<'a> {
 ///
 /// # Errors
 /// A system error: no descriptors are left.
-pub(super) fn prepare(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> io::Result<Started> {
+pub(super) fn prepare(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> io::Result<PreparedProcess> {
     let member = Member { group: layout.group, rank };
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let (out, their_out) = output(member, Stream::Out)?;
     let (err, their_err) = output(member, Stream::Err)?;
     let (input, their_in) = input(layout.input && rank == 0)?;
-    Ok(Started {
-        order: order(layout, rank, telling),
+    Ok(PreparedProcess {
+        order: order(layout, rank, node),
         theirs: vec![their_in, their_out, their_err, theirs],
         link: ours,
         out,
@@ -123,13 +123,13 @@ fn input(wanted: bool) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
     Ok((Some(ours), theirs))
 }
 
-fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
+fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
     let empty = Spec::default();
     let spec = layout.spec_of(rank).unwrap_or(&empty);
-    let (local, neighbours) = telling.here;
+    let (local, neighbours) = node.position;
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
-    match &telling.port {
+    match &node.port {
         // The supervisor sets the variable with the descriptor's number.
         None => {
             say("PMI_RANK", rank.to_string());
@@ -145,14 +145,14 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     }
     say("MPI_LOCALRANKID", local.to_string());
     say("MPI_LOCALNRANKS", neighbours.to_string());
-    say("GPC_BNR_NODE", telling.me.to_string());
-    say("GPC_BNR_GROUP", format!("{}/{}", telling.domain, layout.group));
+    say("GPC_BNR_NODE", node.me.to_string());
+    say("GPC_BNR_GROUP", format!("{}/{}", node.domain, layout.group));
     if let Some(path) = own_path(spec) {
         env.push((b"PATH".to_vec(), path));
     }
     // Computed only if used: the system call takes as long as creating a pipe.
     let core = || local % std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    KeeperOrder::Start {
+    SupervisorOrder::Start {
         member: Member { group: layout.group, rank },
         program: spec.program.clone(),
         args: spec.args.clone(),
@@ -165,7 +165,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
 /// The `PATH` of a program whose info has the key `path`.
 fn own_path(spec: &Spec) -> Option<Vec<u8>> {
     let front = info(spec, "path")?;
-    let rest = told(&spec.env, b"PATH").map(<[u8]>::to_vec);
+    let rest = env_value(&spec.env, b"PATH").map(<[u8]>::to_vec);
     let rest = rest.or_else(|| std::env::var_os("PATH").map(std::os::unix::ffi::OsStringExt::into_vec));
     Some([front, rest.unwrap_or_default()].join(&b':'))
 }
@@ -179,57 +179,57 @@ fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
 /// # Errors
 /// The reason why the start would fail.
 pub(super) fn check(spec: &Spec) -> Result<(), StartError> {
-    let path = own_path(spec).or_else(|| told(&spec.env, b"PATH").map(<[u8]>::to_vec));
-    keeper::check(&spec.program, path.as_deref(), info(spec, "wdir").as_deref())
+    let path = own_path(spec).or_else(|| env_value(&spec.env, b"PATH").map(<[u8]>::to_vec));
+    supervisor::check(&spec.program, path.as_deref(), info(spec, "wdir").as_deref())
 }
 
 /// Groups whose processes are being started here, with the results so far.
 #[derive(Default)]
-pub(super) struct Starting {
-    groups: BTreeMap<GroupId, Awaited>,
+pub(super) struct PendingStarts {
+    groups: BTreeMap<GroupId, PendingStart>,
 }
 
-struct Awaited {
+struct PendingStart {
     ranks: BTreeSet<Rank>,
-    known: Vec<(Rank, Result<u32, StartError>)>,
+    results: Vec<(Rank, Result<u32, StartError>)>,
 }
 
 /// The results of starting a group's processes.
-pub(super) type Outcome = (GroupId, Vec<(Rank, Result<u32, StartError>)>);
+pub(super) type StartOutcome = (GroupId, Vec<(Rank, Result<u32, StartError>)>);
 
-impl Starting {
+impl PendingStarts {
     /// Begins with these ranks. Returns the outcome at once if there are none.
-    pub(super) fn begin(&mut self, group: GroupId, ranks: BTreeSet<Rank>) -> Option<Outcome> {
+    pub(super) fn begin(&mut self, group: GroupId, ranks: BTreeSet<Rank>) -> Option<StartOutcome> {
         if ranks.is_empty() {
             return Some((group, Vec::new()));
         }
-        self.groups.insert(group, Awaited { ranks, known: Vec::new() });
+        self.groups.insert(group, PendingStart { ranks, results: Vec::new() });
         None
     }
 
     /// Records a result. Returns the outcome of the group with its last result.
-    pub(super) fn known(&mut self, member: Member, result: Result<u32, StartError>) -> Option<Outcome> {
+    pub(super) fn record(&mut self, member: Member, result: Result<u32, StartError>) -> Option<StartOutcome> {
         let awaited = self.groups.get_mut(&member.group)?;
         if !awaited.ranks.remove(&member.rank) {
             return None;
         }
-        awaited.known.push((member.rank, result));
+        awaited.results.push((member.rank, result));
         if !awaited.ranks.is_empty() {
             return None;
         }
-        let mut known = self.groups.remove(&member.group)?.known;
-        known.sort_by_key(|(rank, _)| *rank);
-        Some((member.group, known))
+        let mut results = self.groups.remove(&member.group)?.results;
+        results.sort_by_key(|(rank, _)| *rank);
+        Some((member.group, results))
     }
 
     /// Fails all starts that are not yet answered.
-    pub(super) fn fail(&mut self, error: &StartError) -> Vec<Outcome> {
+    pub(super) fn fail(&mut self, error: &StartError) -> Vec<StartOutcome> {
         let groups = std::mem::take(&mut self.groups);
-        let failed = |(group, awaited): (GroupId, Awaited)| {
-            let mut known = awaited.known;
-            known.extend(awaited.ranks.into_iter().map(|rank| (rank, Err(error.clone()))));
-            known.sort_by_key(|(rank, _)| *rank);
-            (group, known)
+        let failed = |(group, awaited): (GroupId, PendingStart)| {
+            let mut results = awaited.results;
+            results.extend(awaited.ranks.into_iter().map(|rank| (rank, Err(error.clone()))));
+            results.sort_by_key(|(rank, _)| *rank);
+            (group, results)
         };
         groups.into_iter().map(failed).collect()
     }

@@ -7,9 +7,9 @@ use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement
 
 use super::begin::begin_elsewhere;
 use super::calls::Handles;
-use super::mailbox::{Post, Told};
+use super::mailbox::{EngineMessage, Mailbox};
 use super::shared::Shared;
-use super::supervisor::KeeperCommand;
+use super::supervisor::SupervisorCommand;
 use crate::codec::decode_order;
 use crate::limits::Limits;
 use crate::names::is_domain;
@@ -32,17 +32,17 @@ impl Serving {
     /// The names are already registered.
     pub fn register(
         functions: &Functions,
-        command: KeeperCommand,
+        command: SupervisorCommand,
         limits: Limits,
     ) -> Result<Serving, FunctionsError> {
         let shared = Arc::new(Shared::new(command, limits));
         // The functions are short: they pass requests to the loop of a domain, in order of arrival.
         let functions = functions.at(Placement::Inline).access(Access::Proved);
-        let register = |name: &str, give: fn(&Call<'_>, Deferred, &Post)| {
+        let register = |name: &str, give: fn(&Call<'_>, Deferred, &Mailbox)| {
             let shared = shared.clone();
             functions.deferring(name, move |request: &Call<'_>, answer: Deferred| {
                 match shared.find(request.header()) {
-                    Some(post) => give(request, answer, &post),
+                    Some(mailbox) => give(request, answer, &mailbox),
                     None => answer.fail("this node has no part in such a domain, or not any more"),
                 }
             })
@@ -51,19 +51,20 @@ impl Serving {
         let order = functions.deferring("bnr.order", move |request: &Call<'_>, answer: Deferred| {
             ordered.order(request, answer);
         })?;
-        let output = register("bnr.output", |request, answer, post| {
-            tell(post, Told::Batches { data: request.data_bytes(), answer });
+        let output = register("bnr.output", |request, answer, mailbox| {
+            send(mailbox, EngineMessage::Batches { data: request.data_bytes(), answer });
         })?;
-        let flush = register("bnr.flush", |_, answer, post| tell(post, Told::Flush { answer }))?;
-        let input = register("bnr.input", |request, answer, post| {
-            tell(post, Told::Input { data: request.data_bytes(), answer });
+        let flush =
+            register("bnr.flush", |_, answer, mailbox| send(mailbox, EngineMessage::Flush { answer }))?;
+        let input = register("bnr.input", |request, answer, mailbox| {
+            send(mailbox, EngineMessage::Input { data: request.data_bytes(), answer });
         })?;
-        let looked = shared.clone();
-        let look = functions.deferring("bnr.look", move |request: &Call<'_>, answer: Deferred| {
-            looked.look(request, answer);
+        let queries = shared.clone();
+        let query = functions.deferring("bnr.look", move |request: &Call<'_>, answer: Deferred| {
+            queries.answer_query(request, answer);
         })?;
         // This is the only place that sets it.
-        let _ = shared.handles.set(Handles { order, output, flush, input, look });
+        let _ = shared.handles.set(Handles { order, output, flush, input, query });
         Ok(Serving { shared })
     }
 
@@ -84,15 +85,15 @@ impl Shared {
             Ok(order) => order,
             Err(error) => return answer.fail(format!("an order that makes no sense: {error}")),
         };
-        let post = match (self.find(request.header()), &order) {
-            (Some(post), _) => post,
+        let mailbox = match (self.find(request.header()), &order) {
+            (Some(mailbox), _) => mailbox,
             (None, Order::Begin { nodes, limits }) => match self.begin(request, nodes, *limits) {
-                Ok(post) => post,
+                Ok(mailbox) => mailbox,
                 Err(why) => return answer.fail(why),
             },
             (None, _) => return answer.fail("this node has no part in such a domain, or not any more"),
         };
-        tell(&post, Told::Order { root: request.root(), order: Box::new(order), answer });
+        send(&mailbox, EngineMessage::Order { root: request.root(), order: Box::new(order), answer });
     }
 
     fn begin(
@@ -100,7 +101,7 @@ impl Shared {
         request: &Call<'_>,
         nodes: &[chained_gpc::Id],
         limits: Limits,
-    ) -> Result<Post, String> {
+    ) -> Result<Mailbox, String> {
         let name = str::from_utf8(request.header()).map_err(|_| "the name of a domain is text")?;
         if !is_domain(name) {
             return Err("the name of a domain has 1 to 64 letters and digits".into());
@@ -121,6 +122,6 @@ impl Shared {
 }
 
 /// Sends a message to a loop. If the loop has ended, the reply handle is dropped, which fails the call.
-fn tell(post: &Post, told: Told) {
-    drop(post.tell(told));
+fn send(mailbox: &Mailbox, message: EngineMessage) {
+    drop(mailbox.send(message));
 }

@@ -7,7 +7,7 @@ use chained_gpc::trees::Id;
 
 use super::outflow::Writer;
 use super::serving::Serving;
-use super::supervisor::KeeperCommand;
+use super::supervisor::SupervisorCommand;
 use crate::limits::Limits;
 
 /// Parameters of the head of a domain.
@@ -20,7 +20,7 @@ pub struct HostSettings {
     /// Whether the head runs processes as well. Always true if it is the only node.
     pub runs: bool,
     /// The supervisor's command.
-    pub keeper: KeeperCommand,
+    pub supervisor: SupervisorCommand,
     /// The bounds of the domain.
     pub limits: Limits,
     /// Listener for commands of the same user.
@@ -35,12 +35,12 @@ pub struct HostSettings {
 
 impl HostSettings {
     /// A domain of one node, without a socket for commands and without a writer for output.
-    pub fn new(keeper: KeeperCommand) -> HostSettings {
+    pub fn new(supervisor: SupervisorCommand) -> HostSettings {
         HostSettings {
             me: 0,
             nodes: vec![0],
             runs: true,
-            keeper,
+            supervisor,
             limits: Limits::default(),
             tools: None,
             output: None,

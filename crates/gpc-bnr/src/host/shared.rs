@@ -6,22 +6,22 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use chained_gpc::Caller;
 
 use super::calls::Handles;
-use super::mailbox::Post;
-use super::supervisor::KeeperCommand;
+use super::mailbox::Mailbox;
+use super::supervisor::SupervisorCommand;
 use crate::limits::Limits;
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) command: KeeperCommand,
+    pub(super) command: SupervisorCommand,
     /// The most that a domain may have here.
     pub(super) limits: Limits,
     pub(super) caller: OnceLock<Caller>,
     pub(super) handles: OnceLock<Handles>,
-    domains: Mutex<BTreeMap<String, Post>>,
+    domains: Mutex<BTreeMap<String, Mailbox>>,
 }
 
 impl Shared {
-    pub(super) fn new(command: KeeperCommand, limits: Limits) -> Shared {
+    pub(super) fn new(command: SupervisorCommand, limits: Limits) -> Shared {
         Shared {
             command,
             limits,
@@ -36,14 +36,14 @@ impl Shared {
         self.domains.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    pub(super) fn find(&self, name: &[u8]) -> Option<Post> {
+    pub(super) fn find(&self, name: &[u8]) -> Option<Mailbox> {
         let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
         domains.get(str::from_utf8(name).ok()?).cloned()
     }
 
     /// Adds the loop of a domain.
-    pub(super) fn insert(&self, name: &str, post: Post) {
-        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), post);
+    pub(super) fn insert(&self, name: &str, mailbox: Mailbox) {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), mailbox);
     }
 
     /// Removes the loop of a domain that has ended.

@@ -19,10 +19,10 @@ const FIRST: usize = 1;
 pub(super) enum Source {
     Client(Client),
     /// A connection whose process is not yet identified.
-    Unknown(u64),
+    Unidentified(u64),
     Output(u64),
     Input,
-    Keeper,
+    Supervisor,
     Tools,
     Port,
 }

@@ -5,13 +5,13 @@ use std::sync::mpsc::SyncSender;
 
 use chained_gpc::{Deferred, Reply};
 
-use super::input::Feeding;
+use super::input::InputQueue;
 use super::outflow::Outflow;
 use super::processes::Output;
 
 /// Input and output.
 pub(super) struct Stdio {
-    pub(super) input: Feeding,
+    pub(super) input: InputQueue,
     /// Pipes of processes, by number.
     pub(super) outputs: BTreeMap<u64, Output>,
     pub(super) outflow: Outflow,
@@ -26,7 +26,7 @@ pub(super) struct Stdio {
 impl Stdio {
     pub(super) fn new(outflow: Outflow) -> Stdio {
         Stdio {
-            input: Feeding::default(),
+            input: InputQueue::default(),
             outputs: BTreeMap::new(),
             outflow,
             flushes: Vec::new(),
@@ -43,8 +43,8 @@ impl Stdio {
         self.flushes.drain(..).for_each(|answer| answer.reply(Reply::default()));
         if self.flushing == 0 {
             // The receiver may have stopped waiting.
-            for then in self.drains.drain(..) {
-                let _ = then.send(());
+            for done in self.drains.drain(..) {
+                let _ = done.send(());
             }
         }
     }

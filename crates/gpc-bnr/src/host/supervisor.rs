@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::keeper::Keeper;
+use crate::supervisor::Supervisor;
 
-/// The supervisor's command: a program that calls [`keeper::run`](crate::keeper::run) on its standard input.
+/// The supervisor's command: a program that calls [`supervisor::run`](crate::supervisor::run) on its standard input.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeeperCommand {
+pub struct SupervisorCommand {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
@@ -15,10 +15,10 @@ pub struct KeeperCommand {
 }
 
 /// The supervisor.
-pub(super) struct Supervisor {
+pub(super) struct SupervisorState {
     /// `None` until the first process is started, and after the supervisor is lost.
-    pub(super) keeper: Option<Keeper>,
-    pub(super) command: KeeperCommand,
+    pub(super) process: Option<Supervisor>,
+    pub(super) command: SupervisorCommand,
     /// Whether this node runs processes for certain, so the supervisor is started at once.
-    pub(super) keeps: bool,
+    pub(super) starts_at_once: bool,
 }

@@ -25,12 +25,12 @@ const LARGE_MAX: usize = 2;
 
 /// The unread answers of all connections of a node.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct NodeUnread {
     bytes: AtomicUsize,
     large: AtomicUsize,
 }
 
-impl Node {
+impl NodeUnread {
     /// Whether answers without a small bound can be made.
     pub(super) fn has_room(&self) -> bool {
         !self.is_full() && self.large.load(Ordering::Relaxed) < LARGE_MAX
@@ -64,7 +64,7 @@ impl Size {
 
 /// The cause of a delayed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Held {
+pub(super) enum DelayCause {
     /// Answers wait at its own connection.
     Own,
     /// Answers wait at other connections of the node.
@@ -74,7 +74,7 @@ pub(super) enum Held {
 /// The unread answers of one connection. Dropping it removes them from the node's count.
 #[derive(Debug)]
 pub(super) struct Unread {
-    node: std::sync::Arc<Node>,
+    node: std::sync::Arc<NodeUnread>,
     /// Bytes queued for writing.
     queued: usize,
     /// Requests whose answers are being made.
@@ -82,7 +82,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    pub(super) fn new(node: std::sync::Arc<Node>) -> Unread {
+    pub(super) fn new(node: std::sync::Arc<NodeUnread>) -> Unread {
         Unread { node, queued: 0, owed: BTreeMap::new() }
     }
 
@@ -103,7 +103,7 @@ impl Unread {
     }
 
     /// What delays the next request, with an answer of this size.
-    pub(super) fn holds(&self, size: Size) -> Option<Held> {
+    pub(super) fn delay(&self, size: Size) -> Option<DelayCause> {
         let waits = self.queued > 0 || !self.owed.is_empty();
         let is_large = |owed: &Size| *owed == Size::Large;
         if self.queued >= UNREAD_MAX
@@ -111,9 +111,9 @@ impl Unread {
             || self.owed.values().any(is_large)
             || waits && (size == Size::Large || self.node.is_full())
         {
-            return Some(Held::Own);
+            return Some(DelayCause::Own);
         }
-        (size == Size::Large && !self.node.has_room()).then_some(Held::Node)
+        (size == Size::Large && !self.node.has_room()).then_some(DelayCause::Node)
     }
 
     /// Counts a request that is taken.
@@ -152,17 +152,17 @@ mod tests {
 
     #[test]
     fn a_connection_that_does_not_read_is_held_and_others_are_not() {
-        let node = Arc::new(Node::default());
+        let node = Arc::new(NodeUnread::default());
         let (mut one, other) = (Unread::new(Arc::clone(&node)), Unread::new(Arc::clone(&node)));
         one.add(UNREAD_MAX - 1);
-        assert_eq!((one.holds(Size::Small), one.holds(Size::Large)), (None, Some(Held::Own)));
+        assert_eq!((one.delay(Size::Small), one.delay(Size::Large)), (None, Some(DelayCause::Own)));
         one.add(1);
-        assert_eq!((one.holds(Size::Small), other.holds(Size::Small)), (Some(Held::Own), None));
+        assert_eq!((one.delay(Size::Small), other.delay(Size::Small)), (Some(DelayCause::Own), None));
         one.remove(UNREAD_MAX);
         (0..VALUES_MAX as u64).for_each(|serial| one.takes(serial, Size::Value));
-        assert_eq!(one.holds(Size::Small), Some(Held::Own));
+        assert_eq!(one.delay(Size::Small), Some(DelayCause::Own));
         one.answered(0);
-        assert_eq!(one.holds(Size::Small), None);
+        assert_eq!(one.delay(Size::Small), None);
         assert_eq!(node.bytes.load(Ordering::Relaxed), (VALUES_MAX - 1) * VALUE);
         drop(one);
         assert_eq!(node.bytes.load(Ordering::Relaxed), 0);
@@ -170,19 +170,19 @@ mod tests {
 
     #[test]
     fn a_full_node_answers_each_connection_once_at_a_time_and_puts_large_answers_off() {
-        let node = Arc::new(Node::default());
+        let node = Arc::new(NodeUnread::default());
         let (mut hog, mut other) = (Unread::new(Arc::clone(&node)), Unread::new(Arc::clone(&node)));
         hog.add(NODE_MAX);
-        assert_eq!((other.holds(Size::Value), other.holds(Size::Large)), (None, Some(Held::Node)));
+        assert_eq!((other.delay(Size::Value), other.delay(Size::Large)), (None, Some(DelayCause::Node)));
         other.takes(1, Size::Value);
-        assert_eq!(other.holds(Size::Value), Some(Held::Own));
+        assert_eq!(other.delay(Size::Value), Some(DelayCause::Own));
         other.answered(1);
         drop(hog);
-        assert_eq!(other.holds(Size::Large), None);
+        assert_eq!(other.delay(Size::Large), None);
         let mut more: Vec<Unread> = (0..LARGE_MAX).map(|_| Unread::new(Arc::clone(&node))).collect();
         more.iter_mut().for_each(|link| link.takes(1, Size::Large));
-        assert_eq!(other.holds(Size::Large), Some(Held::Node));
+        assert_eq!(other.delay(Size::Large), Some(DelayCause::Node));
         more.pop();
-        assert_eq!(other.holds(Size::Large), None);
+        assert_eq!(other.delay(Size::Large), None);
     }
 }

@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 16 << 20;
 
 /// A request among the processes of a group on one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NodeAsk {
+pub enum NodeRequest {
     /// Puts a value under a key.
     Put(Pair),
     /// Requests the value of a key.
@@ -50,11 +50,11 @@ impl Attributes {
     }
 
     /// Handles a request of a process, and returns the answers that are ready now.
-    pub fn ask(&mut self, member: Member, serial: Serial, ask: NodeAsk) -> Vec<NodeAnswer> {
+    pub fn ask(&mut self, member: Member, serial: Serial, ask: NodeRequest) -> Vec<NodeAnswer> {
         let group = self.groups.entry(member.group).or_default();
         match ask {
-            NodeAsk::Put(pair) => group.put(member, serial, pair),
-            NodeAsk::Get { key, wait } => match group.values.get(&key) {
+            NodeRequest::Put(pair) => group.put(member, serial, pair),
+            NodeRequest::Get { key, wait } => match group.values.get(&key) {
                 Some(value) => vec![(member, serial, Ok(Answer::Value(value.clone())))],
                 None if wait => {
                     group.waits.entry(key).or_default().insert((member, serial));
@@ -110,12 +110,12 @@ mod tests {
         Member { group: GroupId(group), rank }
     }
 
-    fn put(key: &str, value: &str) -> NodeAsk {
-        NodeAsk::Put(Pair { key: key.into(), value: value.into() })
+    fn put(key: &str, value: &str) -> NodeRequest {
+        NodeRequest::Put(Pair { key: key.into(), value: value.into() })
     }
 
-    fn get(key: &str, wait: bool) -> NodeAsk {
-        NodeAsk::Get { key: key.into(), wait }
+    fn get(key: &str, wait: bool) -> NodeRequest {
+        NodeRequest::Get { key: key.into(), wait }
     }
 
     #[test]

@@ -23,19 +23,19 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
-pub use self::attributes::{Attributes, NodeAnswer, NodeAsk};
+pub use self::attributes::{Attributes, NodeAnswer, NodeRequest};
 use self::message::LENGTH;
 use self::one::One;
 pub use self::step::ASK_MAX;
-use self::step::{Asked, Step, Then, quoted};
+use self::step::{PendingReply, Step, TwoReply, quoted};
 use crate::domain::Serial;
 use crate::fault::Fault;
 use crate::names::Rank;
+use crate::protocol_output::ProtocolOutput;
 use crate::request::{Answer, Identity, Request};
-use crate::said::Said;
 
 /// Most received bytes that are not yet decoded: the longest request, and one read.
-const HELD_MAX: usize = ASK_MAX + (1 << 20);
+const RECEIVED_MAX: usize = ASK_MAX + (1 << 20);
 
 /// Most unanswered requests that do not block later ones, such as those of several threads. Beyond that, later requests
 /// wait.
@@ -47,13 +47,13 @@ const MESSAGE_MAX: usize = 1024;
 /// One PMI connection. Drain [`next`](Self::next) after each call of another method.
 #[derive(Debug)]
 pub struct Pmi {
-    held: BytesMut,
-    /// Number of leading bytes of `held` without a line end.
-    seen: usize,
-    out: VecDeque<Said>,
+    received: BytesMut,
+    /// Number of leading bytes of `received` without a line end.
+    scanned: usize,
+    out: VecDeque<ProtocolOutput>,
     serial: Serial,
-    waiting: BTreeMap<Serial, Then>,
-    turn: Turn,
+    waiting: BTreeMap<Serial, PendingReply>,
+    blocker: Blocker,
     me: Option<Identity>,
     /// The unanswered finalize request.
     leaving: Option<Serial>,
@@ -62,24 +62,24 @@ pub struct Pmi {
     /// Whether clients that request 1.1 are answered 1.2.
     groups: bool,
     one: One,
-    heard: Heard,
+    input: InputState,
 }
 
 /// What blocks the next request.
 #[derive(Debug)]
-enum Turn {
-    Free,
+enum Blocker {
+    Nothing,
     Answer(Serial),
     /// The process is not yet identified. Holds the PMI-2 message, or `None` for a PMI-1 line.
-    Who(Option<Asked>),
+    Identification(Option<TwoReply>),
 }
 
 /// Whether input is still processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Heard {
-    All,
+enum InputState {
+    Open,
     /// The process has aborted its job. Bytes after the abort are further lines of its message.
-    Nothing,
+    Ignored,
     Closed,
 }
 
@@ -99,18 +99,18 @@ impl Pmi {
     /// The connection of a process that inherited it.
     pub fn new() -> Pmi {
         Pmi {
-            held: BytesMut::new(),
-            seen: 0,
+            received: BytesMut::new(),
+            scanned: 0,
             out: VecDeque::new(),
             serial: 0,
             waiting: BTreeMap::new(),
-            turn: Turn::Free,
+            blocker: Blocker::Nothing,
             me: None,
             leaving: None,
             port: false,
             groups: false,
             one: One::default(),
-            heard: Heard::All,
+            input: InputState::Open,
         }
     }
 
@@ -127,29 +127,29 @@ impl Pmi {
 
     /// Takes received bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
-        if self.heard != Heard::All {
+        if self.input != InputState::Open {
             return;
         }
-        if bytes.len() > HELD_MAX - self.held.len() {
-            return self.close(format!("more than {HELD_MAX} bytes of it wait"));
+        if bytes.len() > RECEIVED_MAX - self.received.len() {
+            return self.close(format!("more than {RECEIVED_MAX} bytes of it wait"));
         }
-        self.held.extend_from_slice(bytes);
+        self.received.extend_from_slice(bytes);
     }
 
     /// Sends the answer to a request.
     pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
-        let Some(then) = self.waiting.remove(&serial) else { return };
-        if matches!(self.turn, Turn::Answer(of) if of == serial) {
-            self.turn = Turn::Free;
+        let Some(pending) = self.waiting.remove(&serial) else { return };
+        if matches!(self.blocker, Blocker::Answer(of) if of == serial) {
+            self.blocker = Blocker::Nothing;
         }
         if let Ok(Answer::Identity(me)) = &answer {
             self.me = Some(me.clone());
         }
         let left = answer.is_ok() && self.leaving.take_if(|leaving| *leaving == serial).is_some();
-        let bytes = match then {
-            Then::Init(version, subversion) => return self.begun(version, subversion, answer),
-            Then::One(what) => self.one.answer(&what, answer),
-            Then::Two(asked) => asked.answer(self.me.as_ref(), answer),
+        let bytes = match pending {
+            PendingReply::Init(version, subversion) => return self.begun(version, subversion, answer),
+            PendingReply::One(what) => self.one.answer(&what, answer),
+            PendingReply::Two(reply) => reply.answer(self.me.as_ref(), answer),
         };
         if left {
             // The process may initialize again; until then it is unidentified.
@@ -160,14 +160,16 @@ impl Pmi {
 
     /// The process behind a connection to the port: its rank and the size of its group. `None` closes the connection.
     pub fn identified(&mut self, who: Option<(Rank, u32)>) {
-        let Turn::Who(asked) = std::mem::replace(&mut self.turn, Turn::Free) else { return };
+        let Blocker::Identification(reply) = std::mem::replace(&mut self.blocker, Blocker::Nothing) else {
+            return;
+        };
         let Some((rank, size)) = who else {
             return self
                 .close("no process of this node has this number: it is in its variable PMI_ID".into());
         };
         self.port = false;
-        match asked {
-            Some(asked) => self.ask(Request::Init, Then::Two(asked), true),
+        match reply {
+            Some(reply) => self.ask(Request::Init, PendingReply::Two(reply), true),
             None => {
                 let lines =
                     format!("cmd=initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n");
@@ -178,19 +180,19 @@ impl Pmi {
 
     /// Whether more bytes wait than the longest request has: stop reading until some are decoded.
     pub fn is_full(&self) -> bool {
-        self.held.len() > ASK_MAX
+        self.received.len() > ASK_MAX
     }
 
     /// The next queued output. Decodes no further request.
-    pub fn pending(&mut self) -> Option<Said> {
+    pub fn pending(&mut self) -> Option<ProtocolOutput> {
         self.out.pop_front()
     }
 
     /// The next output, if there is one.
     #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
-    pub fn next(&mut self) -> Option<Said> {
+    pub fn next(&mut self) -> Option<ProtocolOutput> {
         // Terminates: each iteration consumes received bytes.
-        while self.out.is_empty() && self.heard == Heard::All {
+        while self.out.is_empty() && self.input == InputState::Open {
             match self.unit() {
                 Ok(Some(unit)) => self.take(&unit),
                 Ok(None) => break,
@@ -201,51 +203,52 @@ impl Pmi {
     }
 
     fn send(&mut self, bytes: Vec<u8>) {
-        if self.heard != Heard::Closed {
-            self.out.push_back(Said::Send(bytes.into()));
+        if self.input != InputState::Closed {
+            self.out.push_back(ProtocolOutput::Send(bytes.into()));
         }
     }
 
     fn close(&mut self, why: String) {
-        if self.heard != Heard::Closed {
-            self.heard = Heard::Closed;
-            self.held = BytesMut::new();
-            self.out.push_back(Said::Close(why));
+        if self.input != InputState::Closed {
+            self.input = InputState::Closed;
+            self.received = BytesMut::new();
+            self.out.push_back(ProtocolOutput::Close(why));
         }
     }
 
     /// The next line or message, if it is complete and not blocked.
     fn unit(&mut self) -> Result<Option<Unit>, String> {
-        let Some(first) = self.held.first() else { return Ok(None) };
+        let Some(first) = self.received.first() else { return Ok(None) };
         let is_line = self.one.is_inside() || matches!(first, b'c' | b'm');
         let (skip, length, end) = if is_line {
             let Some(length) = self.line()? else { return Ok(None) };
             (0, length, 1)
         } else {
-            let length =
-                message::length(&self.held).map_err(|why| format!("{why}: `{}`", quoted(&self.held)))?;
-            let Some(length) = length.filter(|length| self.held.len() >= LENGTH + length) else {
+            let length = message::length(&self.received)
+                .map_err(|why| format!("{why}: `{}`", quoted(&self.received)))?;
+            let Some(length) = length.filter(|length| self.received.len() >= LENGTH + length) else {
                 return Ok(None);
             };
             (LENGTH, length, 0)
         };
-        let held_up = !matches!(self.turn, Turn::Free) || self.waiting.len() >= WAITING_MAX;
-        if held_up && !self.held[skip..skip + length].starts_with(b"cmd=abort") {
+        let held_up = !matches!(self.blocker, Blocker::Nothing) || self.waiting.len() >= WAITING_MAX;
+        if held_up && !self.received[skip..skip + length].starts_with(b"cmd=abort") {
             return Ok(None);
         }
-        let mut unit = self.held.split_to(skip + length + end).freeze();
-        self.seen = 0;
+        let mut unit = self.received.split_to(skip + length + end).freeze();
+        self.scanned = 0;
         let unit = unit.split_off(skip).slice(..length);
         Ok(Some(if is_line { Unit::Line(unit) } else { Unit::Message(unit) }))
     }
 
     /// Length of the next line without its end; `None` if it is incomplete.
     fn line(&mut self) -> Result<Option<usize>, String> {
-        let end = self.held[self.seen..].iter().position(|byte| *byte == b'\n').map(|at| self.seen + at);
-        if end.unwrap_or(self.held.len()) > ASK_MAX {
-            return Err(format!("a line of more than {ASK_MAX} bytes: `{}`", quoted(&self.held)));
+        let end =
+            self.received[self.scanned..].iter().position(|byte| *byte == b'\n').map(|at| self.scanned + at);
+        if end.unwrap_or(self.received.len()) > ASK_MAX {
+            return Err(format!("a line of more than {ASK_MAX} bytes: `{}`", quoted(&self.received)));
         }
-        self.seen = end.unwrap_or(self.held.len());
+        self.scanned = end.unwrap_or(self.received.len());
         Ok(end)
     }
 
@@ -263,40 +266,40 @@ impl Pmi {
     fn step(&mut self, step: Step) {
         match step {
             Step::Nothing => {}
-            Step::Say(bytes) => self.send(bytes),
+            Step::Send(bytes) => self.send(bytes),
             Step::Init(version, subversion) => self.init(version, subversion),
-            Step::Who(secret, asked) => {
-                self.turn = Turn::Who(asked);
-                self.out.push_back(Said::Who(secret));
+            Step::Identify(secret, reply) => {
+                self.blocker = Blocker::Identification(reply);
+                self.out.push_back(ProtocolOutput::Identify(secret));
             }
-            Step::Ask(request, then, holds_up) => self.ask(request, then, holds_up),
-            Step::Node(ask, then, holds_up) => {
-                let serial = self.wait(then, holds_up);
-                self.out.push_back(Said::Node(serial, ask));
+            Step::Request(request, pending, holds_up) => self.ask(request, pending, holds_up),
+            Step::NodeRequest(ask, pending, holds_up) => {
+                let serial = self.wait(pending, holds_up);
+                self.out.push_back(ProtocolOutput::NodeRequest(serial, ask));
             }
             Step::Abort(code, message) => {
-                self.heard = Heard::Nothing;
-                self.held = BytesMut::new();
+                self.input = InputState::Ignored;
+                self.received = BytesMut::new();
                 let message = bounded(&message);
                 self.serial += 1;
-                self.out.push_back(Said::Ask(self.serial, Request::Abort { code, message }));
+                self.out.push_back(ProtocolOutput::Request(self.serial, Request::Abort { code, message }));
             }
         }
     }
 
-    fn ask(&mut self, request: Request, then: Then, holds_up: bool) {
-        let serial = self.wait(then, holds_up);
+    fn ask(&mut self, request: Request, pending: PendingReply, holds_up: bool) {
+        let serial = self.wait(pending, holds_up);
         if request == Request::Finalize {
             self.leaving = Some(serial);
         }
-        self.out.push_back(Said::Ask(serial, request));
+        self.out.push_back(ProtocolOutput::Request(serial, request));
     }
 
-    fn wait(&mut self, then: Then, holds_up: bool) -> Serial {
+    fn wait(&mut self, pending: PendingReply, holds_up: bool) -> Serial {
         self.serial += 1;
-        self.waiting.insert(self.serial, then);
+        self.waiting.insert(self.serial, pending);
         if holds_up {
-            self.turn = Turn::Answer(self.serial);
+            self.blocker = Blocker::Answer(self.serial);
         }
         self.serial
     }
@@ -311,9 +314,9 @@ impl Pmi {
             2 if self.port => self.send(agreed(2, 0, "0")),
             1 => {
                 let subversion = if self.groups { 2 } else { subversion.clamp(1, 2) };
-                self.ask(Request::Init, Then::Init(1, subversion), true);
+                self.ask(Request::Init, PendingReply::Init(1, subversion), true);
             }
-            2 => self.ask(Request::Init, Then::Init(2, 0), true),
+            2 => self.ask(Request::Init, PendingReply::Init(2, 0), true),
             // The client may try another version.
             _ => self.send(agreed(1, 1, "-1")),
         }

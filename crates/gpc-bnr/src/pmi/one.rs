@@ -2,7 +2,7 @@
 
 use super::barrier::{self, UNTAGGED};
 use super::spawn::Draft;
-use super::step::{ASK_MAX, JOB_LIMIT, OneFor as For, Step, Then, is_reserved, quoted};
+use super::step::{ASK_MAX, JOB_LIMIT, OneReply, PendingReply, Step, is_reserved, quoted};
 use super::text;
 use super::text::{field, is_rest, is_word, name, number, reason, split, status};
 use crate::fault::{Fault, FaultKind};
@@ -39,21 +39,21 @@ struct Spawn {
     inside: bool,
 }
 
-impl For {
+impl OneReply {
     /// Whether later requests wait for its answer. Only barriers with a group do not block, since other threads of the
     /// client go on.
     fn holds_up(&self, grouped: bool) -> bool {
-        !(grouped && matches!(self, For::Barrier(_)))
+        !(grouped && matches!(self, OneReply::Barrier(_)))
     }
 }
 
-fn ask(request: Request, what: For) -> Step {
+fn ask(request: Request, what: OneReply) -> Step {
     let holds_up = what.holds_up(false);
-    Step::Ask(request, Then::One(what), holds_up)
+    Step::Request(request, PendingReply::One(what), holds_up)
 }
 
 fn say(text: impl Into<Vec<u8>>) -> Step {
-    Step::Say(text.into())
+    Step::Send(text.into())
 }
 
 /// A line of words followed by any bytes.
@@ -87,7 +87,7 @@ impl One {
             }
             b"initack" => {
                 let secret = get("pmiid").unwrap_or_default();
-                return Ok(Step::Who(name(secret), None));
+                return Ok(Step::Identify(name(secret), None));
             }
             b"abort" => {
                 let message = get("message").map(name).unwrap_or_default();
@@ -113,7 +113,7 @@ impl One {
             // The number of processes that could still be added is unknown. The size of the group would mean that none
             // can be added.
             b"get_universe_size" => say("cmd=universe_size size=-1\n"),
-            b"finalize" => ask(Request::Finalize, For::Finalize),
+            b"finalize" => ask(Request::Finalize, OneReply::Finalize),
             b"barrier_in" => self.barrier(me, field(line, "group")),
             b"getbyidx" => self.by_index(me, line),
             _ => return None,
@@ -129,11 +129,11 @@ impl One {
         // Tag 0 means no tag: `WORLD:0` and a barrier without a group are the same fence.
         let tag_of_fence = tag.clone().filter(|tag| tag != UNTAGGED).unwrap_or_default();
         let said = tag.or_else(|| self.tags.then(|| UNTAGGED.to_vec()));
-        let what = For::Barrier(said);
+        let what = OneReply::Barrier(said);
         let holds_up = what.holds_up(group.is_some());
-        Step::Ask(
+        Step::Request(
             Request::Fence { over, limit: Some(JOB_LIMIT), tag: tag_of_fence },
-            Then::One(what),
+            PendingReply::One(what),
             holds_up,
         )
     }
@@ -145,7 +145,7 @@ impl One {
         };
         match &self.snapshot {
             Some((of, _)) if index > 0 && *of == database => say(self.pair(index)),
-            _ => ask(Request::Iterate(database.clone()), For::ByIndex(database, index)),
+            _ => ask(Request::Iterate(database.clone()), OneReply::ByIndex(database, index)),
         }
     }
 
@@ -171,21 +171,21 @@ impl One {
         Some(match command {
             b"publish_name" => match (service(), get("port")) {
                 (Some(key), Some(port)) => {
-                    ask(Request::Deposit(Pair { key, value: port.to_vec() }), For::Publish)
+                    ask(Request::Deposit(Pair { key, value: port.to_vec() }), OneReply::Publish)
                 }
                 _ => say("cmd=publish_result rc=1 msg=service_or_port_is_missing\n"),
             },
             b"lookup_name" => match service() {
-                Some(key) => ask(Request::Lookup(key), For::Lookup),
+                Some(key) => ask(Request::Lookup(key), OneReply::Lookup),
                 None => say("cmd=lookup_result rc=1 msg=service_is_missing\n"),
             },
             b"unpublish_name" => match service() {
-                Some(key) => ask(Request::Withdraw(key), For::Unpublish),
+                Some(key) => ask(Request::Withdraw(key), OneReply::Unpublish),
                 None => say("cmd=unpublish_result rc=1 msg=service_is_missing\n"),
             },
-            b"create_kvs" => ask(Request::Create(None), For::Create),
+            b"create_kvs" => ask(Request::Create(None), OneReply::Create),
             b"destroy_kvs" => match get("kvsname") {
-                Some(database) => ask(Request::Destroy(name(database)), For::Destroy),
+                Some(database) => ask(Request::Destroy(name(database)), OneReply::Destroy),
                 None => say("cmd=kvs_destroyed rc=-1 msg=kvsname_is_missing\n"),
             },
             _ => return None,
@@ -223,29 +223,29 @@ impl One {
         }
         let draft = self.spawn.take().unwrap_or_default().draft;
         Ok(match draft.request() {
-            Ok(request) => ask(request, For::Spawn),
+            Ok(request) => ask(request, OneReply::Spawn),
             Err(why) => say(format!("cmd=spawn_result rc=-1 msg={}\n", reason(&why))),
         })
     }
 
     /// Encodes an answer as a line.
-    pub(super) fn answer(&mut self, what: &For, answer: Result<Answer, Fault>) -> Vec<u8> {
+    pub(super) fn answer(&mut self, what: &OneReply, answer: Result<Answer, Fault>) -> Vec<u8> {
         match (what, answer) {
-            (For::ByIndex(database, index), Ok(Answer::Pairs(pairs))) => {
+            (OneReply::ByIndex(database, index), Ok(Answer::Pairs(pairs))) => {
                 self.by_snapshot(database, *index, pairs)
             }
-            (For::Get(_), Ok(Answer::Value(value))) => match is_rest(&value) {
+            (OneReply::Get(_), Ok(Answer::Value(value))) => match is_rest(&value) {
                 true => line("cmd=get_result rc=0 msg=success value=", &value),
                 false => {
                     b"cmd=get_result rc=-1 msg=the_value_has_more_than_one_line value=unknown\n".to_vec()
                 }
             },
-            (For::Lookup, Ok(Answer::Value(port))) => match is_word(&port) {
+            (OneReply::Lookup, Ok(Answer::Value(port))) => match is_word(&port) {
                 true => [b"cmd=lookup_result port=", &port[..], b" info=ok rc=0 msg=success\n"].concat(),
                 false => b"cmd=lookup_result rc=1 msg=the_port_has_more_than_one_word\n".to_vec(),
             },
-            (For::Create, Ok(Answer::Name(name))) => format!("cmd=newkvs kvsname={name}\n").into_bytes(),
-            (For::Spawn, Ok(Answer::Spawned { errors, .. })) => spawned(&errors),
+            (OneReply::Create, Ok(Answer::Name(name))) => format!("cmd=newkvs kvsname={name}\n").into_bytes(),
+            (OneReply::Spawn, Ok(Answer::Spawned { errors, .. })) => spawned(&errors),
             (what, Ok(_)) => done(what),
             (what, Err(fault)) => failed(what, &fault),
         }
@@ -274,13 +274,13 @@ fn of_database(me: &Identity, command: &[u8], line: &[u8]) -> Option<Step> {
         (b"put", Some(key)) => match field(line, "value") {
             Some(value) => {
                 let pair = Pair { key: key.to_vec(), value: value.to_vec() };
-                ask(Request::Put { database: database(), pair, advice: None }, For::Put)
+                ask(Request::Put { database: database(), pair, advice: None }, OneReply::Put)
             }
             None => say("cmd=put_result rc=-1 msg=value_is_missing\n"),
         },
         (b"put", None) => say("cmd=put_result rc=-1 msg=key_is_missing\n"),
         (b"get", Some(key)) => {
-            ask(Request::Get { database: database(), key: key.to_vec() }, For::Get(key.to_vec()))
+            ask(Request::Get { database: database(), key: key.to_vec() }, OneReply::Get(key.to_vec()))
         }
         (b"get", None) => say("cmd=get_result rc=-1 msg=key_is_missing value=unknown\n"),
         _ => return None,
@@ -288,48 +288,52 @@ fn of_database(me: &Identity, command: &[u8], line: &[u8]) -> Option<Step> {
 }
 
 /// The answer to a request that succeeded.
-fn done(what: &For) -> Vec<u8> {
+fn done(what: &OneReply) -> Vec<u8> {
     match what {
-        For::Put => b"cmd=put_result rc=0 msg=success\n".to_vec(),
-        For::Barrier(None) => b"cmd=barrier_out\n".to_vec(),
-        For::Barrier(Some(tag)) => line("cmd=barrier_out tag=", tag),
-        For::Publish => b"cmd=publish_result info=ok rc=0 msg=success\n".to_vec(),
-        For::Unpublish => b"cmd=unpublish_result info=ok rc=0 msg=success\n".to_vec(),
-        For::Finalize => b"cmd=finalize_ack\n".to_vec(),
-        For::Destroy => b"cmd=kvs_destroyed rc=0 msg=success\n".to_vec(),
+        OneReply::Put => b"cmd=put_result rc=0 msg=success\n".to_vec(),
+        OneReply::Barrier(None) => b"cmd=barrier_out\n".to_vec(),
+        OneReply::Barrier(Some(tag)) => line("cmd=barrier_out tag=", tag),
+        OneReply::Publish => b"cmd=publish_result info=ok rc=0 msg=success\n".to_vec(),
+        OneReply::Unpublish => b"cmd=unpublish_result info=ok rc=0 msg=success\n".to_vec(),
+        OneReply::Finalize => b"cmd=finalize_ack\n".to_vec(),
+        OneReply::Destroy => b"cmd=kvs_destroyed rc=0 msg=success\n".to_vec(),
         // The answers to these contain data.
-        For::Get(_) | For::Lookup | For::Create | For::ByIndex(..) | For::Spawn => {
+        OneReply::Get(_) | OneReply::Lookup | OneReply::Create | OneReply::ByIndex(..) | OneReply::Spawn => {
             failed(what, &Fault::new(FaultKind::System, "the answer is of another kind"))
         }
     }
 }
 
 /// The answer to a request that failed.
-fn failed(what: &For, fault: &Fault) -> Vec<u8> {
+fn failed(what: &OneReply, fault: &Fault) -> Vec<u8> {
     let why = text::fault(fault);
     match (what, fault.kind) {
-        (For::Put, _) => format!("cmd=put_result rc=-1 msg={why}\n"),
-        (For::Get(key), FaultKind::NotFound) => {
+        (OneReply::Put, _) => format!("cmd=put_result rc=-1 msg={why}\n"),
+        (OneReply::Get(key), FaultKind::NotFound) => {
             let start = b"cmd=get_result rc=-1 msg=key_";
             return [start, &key[..], b"_not_found value=unknown\n"].concat();
         }
-        (For::Get(_), _) => format!("cmd=get_result rc=-1 msg={why} value=unknown\n"),
+        (OneReply::Get(_), _) => format!("cmd=get_result rc=-1 msg={why} value=unknown\n"),
         // Old clients ignore the code of `barrier_out`, but they refuse another command.
-        (For::Barrier(None), _) => format!("cmd=barrier_failed rc=-1 msg={why}\n"),
-        (For::Barrier(Some(tag)), _) => {
+        (OneReply::Barrier(None), _) => format!("cmd=barrier_failed rc=-1 msg={why}\n"),
+        (OneReply::Barrier(Some(tag)), _) => {
             return [b"cmd=barrier_failed tag=", &tag[..], b" rc=-1 msg=", why.as_bytes(), b"\n"].concat();
         }
-        (For::Publish, FaultKind::NameExists) => "cmd=publish_result rc=1 msg=key_already_present\n".into(),
-        (For::Publish, _) => format!("cmd=publish_result rc=1 msg={why}\n"),
-        (For::Lookup, FaultKind::NotFound) => "cmd=lookup_result rc=1 msg=service_not_found\n".into(),
-        (For::Lookup, _) => format!("cmd=lookup_result rc=1 msg={why}\n"),
-        (For::Unpublish, FaultKind::NotFound) => "cmd=unpublish_result rc=1 msg=service_not_found\n".into(),
-        (For::Unpublish, _) => format!("cmd=unpublish_result rc=1 msg={why}\n"),
-        (For::Finalize, _) => format!("cmd=finalize_ack rc=-1 msg={why}\n"),
-        (For::Create, _) => format!("cmd=newkvs rc=-1 msg={why}\n"),
-        (For::Destroy, _) => format!("cmd=kvs_destroyed rc=-1 msg={why}\n"),
-        (For::ByIndex(..), _) => format!("cmd=getbyidx_results rc=-1 reason={why}\n"),
-        (For::Spawn, _) => format!("cmd=spawn_result rc=-1 msg={why}\n"),
+        (OneReply::Publish, FaultKind::NameExists) => {
+            "cmd=publish_result rc=1 msg=key_already_present\n".into()
+        }
+        (OneReply::Publish, _) => format!("cmd=publish_result rc=1 msg={why}\n"),
+        (OneReply::Lookup, FaultKind::NotFound) => "cmd=lookup_result rc=1 msg=service_not_found\n".into(),
+        (OneReply::Lookup, _) => format!("cmd=lookup_result rc=1 msg={why}\n"),
+        (OneReply::Unpublish, FaultKind::NotFound) => {
+            "cmd=unpublish_result rc=1 msg=service_not_found\n".into()
+        }
+        (OneReply::Unpublish, _) => format!("cmd=unpublish_result rc=1 msg={why}\n"),
+        (OneReply::Finalize, _) => format!("cmd=finalize_ack rc=-1 msg={why}\n"),
+        (OneReply::Create, _) => format!("cmd=newkvs rc=-1 msg={why}\n"),
+        (OneReply::Destroy, _) => format!("cmd=kvs_destroyed rc=-1 msg={why}\n"),
+        (OneReply::ByIndex(..), _) => format!("cmd=getbyidx_results rc=-1 reason={why}\n"),
+        (OneReply::Spawn, _) => format!("cmd=spawn_result rc=-1 msg={why}\n"),
     }
     .into_bytes()
 }

@@ -1,10 +1,10 @@
-//! The results of PMI requests, in both versions, and what to do with their answers.
+//! The results of PMI requests, in both versions, and the replies that their answers become.
 
 use std::time::Duration;
 
 use chained_gpc::Shown;
 
-use super::attributes::NodeAsk;
+use super::attributes::NodeRequest;
 use crate::names::RESERVED;
 use crate::request::Request;
 
@@ -15,32 +15,32 @@ pub const ASK_MAX: usize = 1 << 20;
 /// A process that ends without arriving fails the barrier.
 pub(super) const JOB_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// What to do with an answer.
+/// The reply that a request waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Then {
+pub(super) enum PendingReply {
     /// The agreed version.
     Init(u32, u32),
-    One(OneFor),
-    Two(Asked),
+    One(OneReply),
+    Two(TwoReply),
 }
 
 /// The result of a line or a message.
 pub(super) enum Step {
     Nothing,
-    Say(Vec<u8>),
+    Send(Vec<u8>),
     /// The version that the client requests.
     Init(u32, u32),
     /// The secret of a client on the port, from a PMI-2 message or, if `None`, from a PMI-1 line.
-    Who(String, Option<Asked>),
+    Identify(String, Option<TwoReply>),
     /// A request, and whether it blocks later ones.
-    Ask(Request, Then, bool),
-    Node(NodeAsk, Then, bool),
+    Request(Request, PendingReply, bool),
+    NodeRequest(NodeRequest, PendingReply, bool),
     Abort(u8, String),
 }
 
-/// The request that an answer belongs to.
+/// A PMI-1 reply, by its request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum OneFor {
+pub(super) enum OneReply {
     Put,
     Get(Vec<u8>),
     /// With the tag that the answer repeats.
@@ -55,18 +55,18 @@ pub(super) enum OneFor {
     Spawn,
 }
 
-/// The command that an answer belongs to.
+/// A PMI-2 reply to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Asked {
+pub(super) struct TwoReply {
     pub(super) command: String,
     /// The client's thread id, which the answer repeats.
     pub(super) thread: Option<Vec<u8>>,
-    pub(super) what: TwoFor,
+    pub(super) what: TwoForm,
 }
 
-/// The form of an answer.
+/// The form of a PMI-2 reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum TwoFor {
+pub(super) enum TwoForm {
     /// Only success or failure.
     Done,
     /// The identity of the process. `all` adds the fields that Slurm's client expects.

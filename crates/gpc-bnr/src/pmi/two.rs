@@ -1,10 +1,10 @@
 //! PMI-2: each request and each answer is a message. `docs/pmi.md`, "PMI-2".
 
-use super::attributes::NodeAsk;
+use super::attributes::NodeRequest;
 use super::message::{Fields, reply};
 use super::one::codes;
 use super::spawn::Draft;
-use super::step::{Asked, JOB_LIMIT, Step, Then, TwoFor as For, is_reserved, quoted};
+use super::step::{JOB_LIMIT, PendingReply, Step, TwoForm, TwoReply, is_reserved, quoted};
 use super::text;
 use super::text::{name, number, reason, status};
 use crate::fault::{Fault, FaultKind};
@@ -15,7 +15,7 @@ use crate::spec::LEFT_OUT;
 /// The return code of a failed command.
 const FAILED: i32 = -1;
 
-impl Asked {
+impl TwoReply {
     fn say(&self, code: i32, fields: &[(&str, &[u8])]) -> Vec<u8> {
         let bounded = || {
             let why = ("errmsg", &b"the_answer_is_too_long"[..]);
@@ -33,15 +33,17 @@ impl Asked {
     /// Encodes an answer as a message.
     pub(super) fn answer(&self, me: Option<&Identity>, answer: Result<Answer, Fault>) -> Vec<u8> {
         match (&self.what, answer) {
-            (For::Done, Ok(_)) => self.say(0, &[]),
-            (For::Identity { all }, Ok(Answer::Identity(me))) => self.identity(&me, *all),
-            (For::Value, Ok(Answer::Value(value))) => self.say(0, &[("found", b"TRUE"), ("value", &value)]),
-            (For::Value, Err(fault)) if fault.kind == FaultKind::NotFound => {
+            (TwoForm::Done, Ok(_)) => self.say(0, &[]),
+            (TwoForm::Identity { all }, Ok(Answer::Identity(me))) => self.identity(&me, *all),
+            (TwoForm::Value, Ok(Answer::Value(value))) => {
+                self.say(0, &[("found", b"TRUE"), ("value", &value)])
+            }
+            (TwoForm::Value, Err(fault)) if fault.kind == FaultKind::NotFound => {
                 self.say(0, &[("found", b"FALSE")])
             }
             // MPICH's client reads `port`, Slurm's reads `value`.
-            (For::Lookup, Ok(Answer::Value(port))) => self.say(0, &[("port", &port), ("value", &port)]),
-            (For::Spawn, Ok(Answer::Spawned { group, errors, .. })) => {
+            (TwoForm::Lookup, Ok(Answer::Value(port))) => self.say(0, &[("port", &port), ("value", &port)]),
+            (TwoForm::Spawn, Ok(Answer::Spawned { group, errors, .. })) => {
                 let job = me.map(|me| sibling(&me.database, group.0)).unwrap_or_default();
                 let codes = codes(&errors);
                 let fields = [("jobid", job.as_bytes()), ("errcodes", codes.as_bytes())];
@@ -53,7 +55,7 @@ impl Asked {
                     }
                 }
             }
-            (For::Connect(job), Ok(Answer::Names(names))) => {
+            (TwoForm::Connect(job), Ok(Answer::Names(names))) => {
                 match names.iter().any(|name| name.as_bytes() == job) {
                     // The client reads the job's database by its name, so there is no copy.
                     true => self.say(0, &[("kvscopy", b"FALSE")]),
@@ -61,7 +63,7 @@ impl Asked {
                 }
             }
             (_, Ok(_)) => self.failed("the_answer_is_of_another_kind"),
-            (For::Lookup, Err(fault)) if fault.kind == FaultKind::NotFound => {
+            (TwoForm::Lookup, Err(fault)) if fault.kind == FaultKind::NotFound => {
                 self.say(1, &[("errmsg", b"service_not_found")])
             }
             (_, Err(fault)) if fault.kind == FaultKind::NameExists => {
@@ -110,26 +112,26 @@ pub(super) fn message(me: Option<&Identity>, port: bool, message: &[u8]) -> Resu
     let Some(command) = std::str::from_utf8(command).ok().filter(|_| plain) else {
         return Err(format!("PMI-2 has no command `{}`", quoted(command)));
     };
-    let asked = |what| Asked { command: command.to_owned(), thread: thread.clone(), what };
+    let reply_to = |what| TwoReply { command: command.to_owned(), thread: thread.clone(), what };
     match (command, me) {
         ("abort", _) => Ok(abort(&fields)),
         ("fullinit", None) if port => {
             let secret = ["pmirank", "pmiid", "srcid"].iter().find_map(|name| fields.get(name));
             let all = fields.get("threaded").is_some();
-            Ok(Step::Who(name(secret.unwrap_or_default()), Some(asked(For::Identity { all }))))
+            Ok(Step::Identify(name(secret.unwrap_or_default()), Some(reply_to(TwoForm::Identity { all }))))
         }
         (_, None) => Err(format!("`{}` before init", quoted(command.as_bytes()))),
-        (_, Some(me)) => Ok(of_process(me, command, &fields, &asked)
-            .or_else(|| of_database(me, command, &fields, &asked))
-            .or_else(|| of_names(command, &fields, &asked))
-            .unwrap_or_else(|| Step::Say(asked(For::Done).failed("unknown_command")))),
+        (_, Some(me)) => Ok(of_process(me, command, &fields, &reply_to)
+            .or_else(|| of_database(me, command, &fields, &reply_to))
+            .or_else(|| of_names(command, &fields, &reply_to))
+            .unwrap_or_else(|| Step::Send(reply_to(TwoForm::Done).failed("unknown_command")))),
     }
 }
 
-fn ask(request: Request, asked: Asked) -> Step {
+fn ask(request: Request, reply_to: TwoReply) -> Step {
     // Without a thread id, the client expects answers in the order of its requests.
-    let holds_up = asked.thread.is_none();
-    Step::Ask(request, Then::Two(asked), holds_up)
+    let holds_up = reply_to.thread.is_none();
+    Step::Request(request, PendingReply::Two(reply_to), holds_up)
 }
 
 fn abort(fields: &Fields<'_>) -> Step {
@@ -146,27 +148,27 @@ fn of_process(
     me: &Identity,
     command: &str,
     fields: &Fields<'_>,
-    asked: &dyn Fn(For) -> Asked,
+    reply_to: &dyn Fn(TwoForm) -> TwoReply,
 ) -> Option<Step> {
     Some(match command {
         "fullinit" => {
             let all = fields.get("threaded").is_some();
-            Step::Say(asked(For::Done).identity(me, all))
+            Step::Send(reply_to(TwoForm::Done).identity(me, all))
         }
-        "job-getid" => Step::Say(asked(For::Done).say(0, &[("jobid", me.database.as_bytes())])),
+        "job-getid" => Step::Send(reply_to(TwoForm::Done).say(0, &[("jobid", me.database.as_bytes())])),
         "job-connect" => {
             let job = fields.get("jobid").unwrap_or_default().to_vec();
-            ask(Request::Databases, asked(For::Connect(job)))
+            ask(Request::Databases, reply_to(TwoForm::Connect(job)))
         }
-        "job-disconnect" => Step::Say(asked(For::Done).say(0, &[])),
-        "finalize" => ask(Request::Finalize, asked(For::Done)),
+        "job-disconnect" => Step::Send(reply_to(TwoForm::Done).say(0, &[])),
+        "finalize" => ask(Request::Finalize, reply_to(TwoForm::Done)),
         "kvs-fence" => {
             let over = Set::Group(me.member.group);
-            ask(Request::Fence { over, limit: Some(JOB_LIMIT), tag: Vec::new() }, asked(For::Done))
+            ask(Request::Fence { over, limit: Some(JOB_LIMIT), tag: Vec::new() }, reply_to(TwoForm::Done))
         }
         "spawn" => match Draft::of_message(fields).request() {
-            Ok(request) => ask(request, asked(For::Spawn)),
-            Err(why) => Step::Say(asked(For::Done).failed(&reason(&why))),
+            Ok(request) => ask(request, reply_to(TwoForm::Spawn)),
+            Err(why) => Step::Send(reply_to(TwoForm::Done).failed(&reason(&why))),
         },
         _ => return None,
     })
@@ -177,9 +179,10 @@ fn of_database(
     me: &Identity,
     command: &str,
     fields: &Fields<'_>,
-    asked: &dyn Fn(For) -> Asked,
+    reply_to: &dyn Fn(TwoForm) -> TwoReply,
 ) -> Option<Step> {
-    let missing = |what: &str| Some(Step::Say(asked(For::Done).failed(&format!("{what}_is_missing"))));
+    let missing =
+        |what: &str| Some(Step::Send(reply_to(TwoForm::Done).failed(&format!("{what}_is_missing"))));
     let puts = matches!(command, "kvs-put" | "info-putnodeattr");
     if !puts && !matches!(command, "kvs-get" | "info-getjobattr" | "info-getnodeattr") {
         return None;
@@ -187,49 +190,52 @@ fn of_database(
     let Some(key) = fields.get("key").filter(|key| !key.is_empty()) else { return missing("key") };
     let key = key.to_vec();
     let held = |ask, what| {
-        let asked = asked(what);
-        let holds_up = asked.thread.is_none();
-        Step::Node(ask, Then::Two(asked), holds_up)
+        let reply_to = reply_to(what);
+        let holds_up = reply_to.thread.is_none();
+        Step::NodeRequest(ask, PendingReply::Two(reply_to), holds_up)
     };
     if puts {
         let Some(value) = fields.get("value") else { return missing("value") };
         if is_reserved(&key) {
-            return Some(Step::Say(asked(For::Done).failed("keys_that_begin_with_PMI__are_reserved")));
+            return Some(Step::Send(
+                reply_to(TwoForm::Done).failed("keys_that_begin_with_PMI__are_reserved"),
+            ));
         }
         let pair = Pair { key, value: value.to_vec() };
         return Some(match command {
-            "kvs-put" => {
-                ask(Request::Put { database: me.database.clone(), pair, advice: None }, asked(For::Done))
-            }
-            _ => held(NodeAsk::Put(pair), For::Done),
+            "kvs-put" => ask(
+                Request::Put { database: me.database.clone(), pair, advice: None },
+                reply_to(TwoForm::Done),
+            ),
+            _ => held(NodeRequest::Put(pair), TwoForm::Done),
         });
     }
     let job = fields.get("jobid").filter(|job| command == "kvs-get" && !job.is_empty());
     let database = job.map_or_else(|| me.database.clone(), name);
     let attribute =
-        |value: &[u8]| Step::Say(asked(For::Done).say(0, &[("found", b"TRUE"), ("value", value)]));
+        |value: &[u8]| Step::Send(reply_to(TwoForm::Done).say(0, &[("found", b"TRUE"), ("value", value)]));
     Some(match (command, &key[..]) {
-        ("info-getnodeattr", _) => held(NodeAsk::Get { key, wait: fields.says("wait") }, For::Value),
+        ("info-getnodeattr", _) => held(NodeRequest::Get { key, wait: fields.says("wait") }, TwoForm::Value),
         // The number of processes that could still be added is unknown.
         ("info-getjobattr", b"universeSize") => attribute(b"-1"),
         ("info-getjobattr", b"hasNameServ") => attribute(b"TRUE"),
-        _ => ask(Request::Get { database, key }, asked(For::Value)),
+        _ => ask(Request::Get { database, key }, reply_to(TwoForm::Value)),
     })
 }
 
 /// Requests about global names.
-fn of_names(command: &str, fields: &Fields<'_>, asked: &dyn Fn(For) -> Asked) -> Option<Step> {
+fn of_names(command: &str, fields: &Fields<'_>, reply_to: &dyn Fn(TwoForm) -> TwoReply) -> Option<Step> {
     if !matches!(command, "name-publish" | "name-lookup" | "name-unpublish") {
         return None;
     }
     let get = |name| fields.get(name).filter(|value| !value.is_empty()).map(<[u8]>::to_vec);
     let Some(key) = get("name") else {
-        return Some(Step::Say(asked(For::Done).failed("name_is_missing")));
+        return Some(Step::Send(reply_to(TwoForm::Done).failed("name_is_missing")));
     };
     Some(match (command, get("port")) {
-        ("name-publish", Some(value)) => ask(Request::Deposit(Pair { key, value }), asked(For::Done)),
-        ("name-publish", None) => Step::Say(asked(For::Done).failed("port_is_missing")),
-        ("name-lookup", _) => ask(Request::Lookup(key), asked(For::Lookup)),
-        _ => ask(Request::Withdraw(key), asked(For::Done)),
+        ("name-publish", Some(value)) => ask(Request::Deposit(Pair { key, value }), reply_to(TwoForm::Done)),
+        ("name-publish", None) => Step::Send(reply_to(TwoForm::Done).failed("port_is_missing")),
+        ("name-lookup", _) => ask(Request::Lookup(key), reply_to(TwoForm::Lookup)),
+        _ => ask(Request::Withdraw(key), reply_to(TwoForm::Done)),
     })
 }

@@ -13,7 +13,7 @@ use chained_gpc::wire::{Body, CallId, CauseKind, Failure, Message, Reason, Repor
 
 use super::events::{Event, Parcel};
 use super::network::{Fate, Receipt};
-use super::node::{Asked, Command, NAME, Node, Part, Told};
+use super::node::{ChainMessage, DomainMessage, NAME, Node, Part, ReplyTarget};
 use super::seen::Seen;
 use super::world::World;
 use crate::causes::{fault_of, report_of};
@@ -41,7 +41,7 @@ impl World {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.part = Some(part);
         }
-        self.turn(id);
+        self.run_machine(id);
     }
 
     pub(super) fn clock(&self) -> Duration {
@@ -69,14 +69,14 @@ impl World {
         match output {
             ChainOutput::Send { to, message } => self.send(id, to, message),
             ChainOutput::Run(job) => {
-                let (call, result) = self.ordered(id, &job);
+                let (call, result) = self.run_order(id, &job);
                 inputs.push_back(chain::Input::Ran { call, result });
             }
             ChainOutput::Finished { ticket, result, report, .. } => self.finished(id, ticket, result, report),
             ChainOutput::Stopped(call) => {
                 let Some(node) = self.nodes.get_mut(&id) else { return };
                 if let Some(token) = node.orders.remove(&call) {
-                    self.tell(id, Told::Cancelled(token));
+                    self.send_to_domain(id, DomainMessage::Cancelled(token));
                 }
             }
             ChainOutput::Abandon { peer } => {
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Runs the function: passes the order to the domain's thread.
-    fn ordered(&mut self, id: Id, job: &Job) -> (CallId, JobResult) {
+    fn run_order(&mut self, id: Id, job: &Job) -> (CallId, JobResult) {
         let call = job.call;
         let failed = |why: &str| (call, JobResult::Failed(why.into()));
         let (Work::Func, Some(data)) = (&job.work, job.request.data.bytes()) else {
@@ -114,7 +114,7 @@ impl World {
         if let Some((nodes, limits)) = begins {
             self.begin_part(id, nodes, limits);
         }
-        self.tell(id, Told::Order(token, call.root, Box::new(order), call));
+        self.send_to_domain(id, DomainMessage::Order(token, call.root, Box::new(order), call));
         (call, JobResult::Deferred)
     }
 
@@ -130,19 +130,19 @@ impl World {
             Ok(reply) => replies(ids, reply.as_ref(), coverage.as_deref()),
             Err(failure) => ids.iter().map(|id| (*id, Err(fault_of(&failure.cause)))).collect(),
         };
-        self.tell(id, Told::Called(ticket, reports));
+        self.send_to_domain(id, DomainMessage::Called(ticket, reports));
     }
 
     /// Queues a message to the domain's thread of a node.
-    fn tell(&mut self, id: Id, told: Told) {
+    fn send_to_domain(&mut self, id: Id, message: DomainMessage) {
         let at = self.queued(id, 0);
-        self.push_at(id, at, |run| Event::Told(id, run, told));
+        self.push_at(id, at, |run| Event::DomainMessage(id, run, message));
     }
 
     /// Queues a message to the chain of a node.
-    fn command(&mut self, id: Id, command: Command) {
+    fn send_to_chain(&mut self, id: Id, message: ChainMessage) {
         let at = self.queued(id, 1);
-        self.push_at(id, at, |run| Event::Command(id, run, command));
+        self.push_at(id, at, |run| Event::ChainMessage(id, run, message));
     }
 
     fn queued(&mut self, id: Id, queue: usize) -> u64 {
@@ -157,11 +157,11 @@ impl World {
         self.push(at, event(run));
     }
 
-    pub(super) fn commanded(&mut self, id: Id, command: Command) {
-        let input = match command {
-            Command::Start(ticket, start) => chain::Input::Start { ticket, start },
-            Command::GiveUp(ticket) => chain::Input::GiveUp { ticket },
-            Command::Answered(call, result) => {
+    pub(super) fn take_chain_message(&mut self, id: Id, message: ChainMessage) {
+        let input = match message {
+            ChainMessage::Start(ticket, start) => chain::Input::Start { ticket, start },
+            ChainMessage::GiveUp(ticket) => chain::Input::GiveUp { ticket },
+            ChainMessage::Answered(call, result) => {
                 self.nodes.get_mut(&id).and_then(|node| node.orders.remove(&call));
                 chain::Input::Answered { call, result }
             }
@@ -169,30 +169,30 @@ impl World {
         self.chain(id, input);
     }
 
-    pub(super) fn told(&mut self, id: Id, told: Told) {
+    pub(super) fn take_domain_message(&mut self, id: Id, message: DomainMessage) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let Some(part) = &mut node.part else {
-            if let Told::Order(_, _, _, call) = told {
-                self.command(id, Command::Answered(call, Err("the domain has ended".into())));
+            if let DomainMessage::Order(_, _, _, call) = message {
+                self.send_to_chain(id, ChainMessage::Answered(call, Err("the domain has ended".into())));
             }
             return;
         };
-        match told {
-            Told::Order(token, root, order, call) => {
-                part.asked.insert(token, Asked::Deferred(call));
+        match message {
+            DomainMessage::Order(token, root, order, call) => {
+                part.reply_targets.insert(token, ReplyTarget::Deferred(call));
                 part.inputs.push_back(Input::Order { token, root, order: *order });
             }
-            Told::Cancelled(token) => {
-                if part.asked.remove(&token).is_some() {
+            DomainMessage::Cancelled(token) => {
+                if part.reply_targets.remove(&token).is_some() {
                     part.inputs.push_back(Input::Cancelled(token));
                 }
             }
-            Told::Called(ticket, reports) => {
+            DomainMessage::Called(ticket, reports) => {
                 let Some((call, _)) = node.calls.remove(&ticket) else { return };
                 part.inputs.push_back(Input::Called { call, reports });
             }
         }
-        self.turn(id);
+        self.run_machine(id);
     }
 
     /// Passes an input to the machine of a node.
@@ -200,12 +200,12 @@ impl World {
         if let Some(part) = self.nodes.get_mut(&id).filter(|node| node.up).and_then(|node| node.part.as_mut())
         {
             part.inputs.push_back(input);
-            self.turn(id);
+            self.run_machine(id);
         }
     }
 
     /// Passes all inputs to the machine, and carries out its outputs.
-    fn turn(&mut self, id: Id) {
+    fn run_machine(&mut self, id: Id) {
         let now = self.clock();
         // Terminates: an output adds an input only for a call of this node to itself.
         loop {
@@ -230,12 +230,12 @@ impl World {
             Output::Cancel(call) => self.cancel(id, call),
             Output::Report { token, report } => {
                 let Some(part) = self.nodes.get_mut(&id).and_then(|node| node.part.as_mut()) else { return };
-                match part.asked.remove(&token) {
-                    Some(Asked::Deferred(call)) => {
+                match part.reply_targets.remove(&token) {
+                    Some(ReplyTarget::Deferred(call)) => {
                         let reply = chain::Reply { shared: encode_report(&report), ..Default::default() };
-                        self.command(id, Command::Answered(call, Ok(reply)));
+                        self.send_to_chain(id, ChainMessage::Answered(call, Ok(reply)));
                     }
-                    Some(Asked::Own(call)) => {
+                    Some(ReplyTarget::Own(call)) => {
                         part.inputs.push_back(Input::Called { call, reports: vec![(id, Ok(report))] });
                     }
                     None => {}
@@ -274,7 +274,7 @@ impl World {
             let token = node.next_token;
             node.next_token += 1;
             let Some(part) = &mut node.part else { return };
-            part.asked.insert(token, Asked::Own(call));
+            part.reply_targets.insert(token, ReplyTarget::Own(call));
             return part.inputs.push_back(Input::Order { token, root: id, order: order.clone() });
         }
         if self.lasting.is_busy(id, self.now) {
@@ -303,18 +303,19 @@ impl World {
             data: Body::whole(encode_order(order)),
             ..Start::new(ORDER)
         };
-        self.command(id, Command::Start(ticket, Box::new(start)));
+        self.send_to_chain(id, ChainMessage::Start(ticket, Box::new(start)));
     }
 
     fn cancel(&mut self, id: Id, call: CallNumber) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let ticket = node.calls.iter().find(|(_, (number, _))| *number == call).map(|(ticket, _)| *ticket);
         if let Some(part) = &mut node.part {
-            part.asked.retain(|_, asked| !matches!(asked, Asked::Own(number) if *number == call));
+            part.reply_targets
+                .retain(|_, asked| !matches!(asked, ReplyTarget::Own(number) if *number == call));
         }
         if let Some(ticket) = ticket {
             node.calls.remove(&ticket);
-            self.command(id, Command::GiveUp(ticket));
+            self.send_to_chain(id, ChainMessage::GiveUp(ticket));
         }
     }
 
@@ -328,11 +329,11 @@ impl World {
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let tickets: Vec<u64> = std::mem::take(&mut node.calls).into_keys().collect();
-        tickets.into_iter().for_each(|ticket| self.command(id, Command::GiveUp(ticket)));
-        for asked in part.asked.into_values() {
-            if let Asked::Deferred(call) = asked {
+        tickets.into_iter().for_each(|ticket| self.send_to_chain(id, ChainMessage::GiveUp(ticket)));
+        for asked in part.reply_targets.into_values() {
+            if let ReplyTarget::Deferred(call) = asked {
                 let why = Reason::new(CauseKind::NoAnswer, "the token was dropped without an answer");
-                self.command(id, Command::Answered(call, Err(Box::new(why))));
+                self.send_to_chain(id, ChainMessage::Answered(call, Err(Box::new(why))));
             }
         }
         self.processes_end_with(id);
@@ -410,7 +411,7 @@ impl World {
     }
 
     pub(super) fn hears_of_loss(&mut self, id: Id, peer: Id, epoch: u32) {
-        if let Some(unreached) = self.links.told(id, peer, epoch) {
+        if let Some(unreached) = self.links.take_loss(id, peer, epoch) {
             self.lose_link(id, peer, unreached);
         }
     }

@@ -6,7 +6,7 @@ use chained_gpc::trees::Id;
 use chained_gpc::wire::Message;
 
 use super::faults::Fault;
-use super::node::{Command, Told};
+use super::node::{ChainMessage, DomainMessage};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 use crate::request::Client;
@@ -29,8 +29,8 @@ pub(super) enum Event {
     Arrive(Box<Parcel>),
     /// A node learns that the link to a peer is lost.
     Lost(Id, u32, Id, u32),
-    Told(Id, u32, Told),
-    Command(Id, u32, Command),
+    DomainMessage(Id, u32, DomainMessage),
+    ChainMessage(Id, u32, ChainMessage),
     /// A deadline of the chain or of the domain.
     Wakes(Id, u32, usize),
     /// The processes of a group are killed.

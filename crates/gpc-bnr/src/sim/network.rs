@@ -119,7 +119,7 @@ impl Links {
     }
 
     /// An end learns of the loss of an epoch. Returns whether there never was a link; `None` if it knew already.
-    pub(super) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
+    pub(super) fn take_loss(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
         let end = self.0.get_mut(&key(id, peer))?.end(id, peer);
         if end.seen >= epoch {
             return None;
@@ -143,16 +143,16 @@ impl Links {
 
     /// A node ends. Returns its peers with the epochs that they are to learn.
     pub(super) fn end_of(&mut self, id: Id) -> Vec<(Id, u32)> {
-        let mut told = Vec::new();
+        let mut losses = Vec::new();
         for (&(low, high), pair) in self.0.iter_mut().filter(|((low, high), _)| *low == id || *high == id) {
             let peer = if low == id { high } else { low };
             if pair.up {
-                told.push((peer, pair.lose()));
+                losses.push((peer, pair.lose()));
             }
             let epoch = pair.epoch;
             pair.end(id, peer).seen = epoch;
         }
-        told
+        losses
     }
 
     /// The pairs whose link is up.
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_is_told_before_anything_of_the_next_link() {
+    fn a_loss_is_reported_before_anything_of_the_next_link() {
         let mut links = Links::default();
         assert_eq!(links.send(2, 1, false, true), Fate::Vanishes, "an answer opens none");
         assert_eq!(links.send(1, 2, true, true), Fate::Goes(0));
@@ -174,21 +174,21 @@ mod tests {
         assert_eq!([links.comes_up(1, 2, 0), links.comes_up(1, 2, 0)], [true, false]);
         let epoch = links.break_up(2, 1).unwrap_or_default();
         assert_eq!((epoch, links.send(1, 2, true, true)), (1, Fate::Vanishes), "this end does not know yet");
-        assert_eq!((links.told(1, 2, epoch), links.told(1, 2, epoch)), (Some(false), None));
+        assert_eq!((links.take_loss(1, 2, epoch), links.take_loss(1, 2, epoch)), (Some(false), None));
         assert_eq!(links.send(1, 2, true, true), Fate::Goes(1));
         assert_eq!(links.receive(1, 2, 0), Receipt::Dropped);
         assert_eq!(links.receive(1, 2, 1), Receipt::InAfterLoss { unreached: false });
-        assert_eq!(links.told(2, 1, epoch), None, "it was told already");
+        assert_eq!(links.take_loss(2, 1, epoch), None, "it was told already");
     }
 
     #[test]
     fn who_is_not_there_refuses_and_who_closes_knows() {
         let mut links = Links::default();
         assert_eq!(links.send(1, 2, true, false), Fate::Refused(1));
-        assert_eq!(links.told(1, 2, 1), Some(true));
+        assert_eq!(links.take_loss(1, 2, 1), Some(true));
         assert_eq!(links.send(1, 2, true, true), Fate::Goes(1));
         assert_eq!(links.abandon(1, 2), Some(2));
-        assert_eq!(links.told(2, 1, 2), Some(false));
+        assert_eq!(links.take_loss(2, 1, 2), Some(false));
         assert_eq!(links.send(2, 1, true, true), Fate::Goes(2));
         assert_eq!((links.up(), links.end_of(1)), (vec![(1, 2)], vec![(2, 3)]));
     }

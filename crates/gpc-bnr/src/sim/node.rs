@@ -45,7 +45,7 @@ pub(super) struct Node {
 pub(super) struct Part {
     pub(super) domain: Domain,
     /// Orders at the machine, and the receiver of each report.
-    pub(super) asked: BTreeMap<Token, Asked>,
+    pub(super) reply_targets: BTreeMap<Token, ReplyTarget>,
     pub(super) inputs: VecDeque<Input>,
     /// Groups being started, with the results so far.
     pub(super) starting: BTreeMap<GroupId, Starting>,
@@ -54,14 +54,14 @@ pub(super) struct Part {
 /// Number of processes started together, and their results: process ids or errors.
 type Starting = (usize, Vec<(Rank, Result<u32, StartError>)>);
 
-pub(super) enum Asked {
+pub(super) enum ReplyTarget {
     Deferred(CallId),
     Own(CallNumber),
 }
 
 /// A message from the domain's thread to the chain.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum ChainMessage {
     Start(u64, Box<Start>),
     GiveUp(u64),
     Answered(CallId, Result<chain::Reply, Box<Reason>>),
@@ -69,7 +69,7 @@ pub(super) enum Command {
 
 /// A message from the chain to the domain's thread.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum DomainMessage {
     Order(Token, Id, Box<Order>, CallId),
     Cancelled(Token),
     Called(u64, Vec<(Id, Result<Report, Fault>)>),
@@ -107,6 +107,6 @@ impl Node {
 
 impl Part {
     pub(super) fn new(domain: Domain) -> Part {
-        Part { domain, asked: BTreeMap::new(), inputs: VecDeque::new(), starting: BTreeMap::new() }
+        Part { domain, reply_targets: BTreeMap::new(), inputs: VecDeque::new(), starting: BTreeMap::new() }
     }
 }

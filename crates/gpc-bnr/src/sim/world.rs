@@ -213,8 +213,8 @@ impl World {
                 (parcel.to, 0)
             }
             Event::Lost(id, ..) => (*id, 0),
-            Event::Told(id, ..)
-            | Event::Command(id, ..)
+            Event::DomainMessage(id, ..)
+            | Event::ChainMessage(id, ..)
             | Event::Killed(id, ..)
             | Event::Checked(id, ..)
             | Event::Started(id, ..)
@@ -226,8 +226,8 @@ impl World {
         };
         let run = match &event {
             Event::Lost(_, run, ..)
-            | Event::Told(_, run, _)
-            | Event::Command(_, run, _)
+            | Event::DomainMessage(_, run, _)
+            | Event::ChainMessage(_, run, _)
             | Event::Killed(_, run, ..)
             | Event::Checked(_, run, ..)
             | Event::Started(_, run, _)
@@ -251,8 +251,8 @@ impl World {
         match event {
             Event::Arrive(parcel) => self.arrive(*parcel),
             Event::Lost(id, _, peer, epoch) => self.hears_of_loss(id, peer, epoch),
-            Event::Told(id, _, told) => self.told(id, told),
-            Event::Command(id, _, command) => self.commanded(id, command),
+            Event::DomainMessage(id, _, message) => self.take_domain_message(id, message),
+            Event::ChainMessage(id, _, message) => self.take_chain_message(id, message),
             Event::Wakes(id, _, which) => self.wakes(id, which),
             Event::Killed(id, _, group, signal) => self.killed(id, group, signal),
             Event::Checked(id, _, group, failed) => self.input(id, Input::Checked { group, failed }),

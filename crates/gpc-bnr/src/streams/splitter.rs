@@ -11,31 +11,31 @@ pub struct Splitter {
     member: Member,
     stream: Stream,
     /// An unfinished line, shorter than [`PIECE_MAX`].
-    held: BytesMut,
+    pending: BytesMut,
 }
 
 impl Splitter {
     /// A splitter for one output of a process.
     pub fn new(member: Member, stream: Stream) -> Splitter {
-        Splitter { member, stream, held: BytesMut::new() }
+        Splitter { member, stream, pending: BytesMut::new() }
     }
 
     /// Takes received bytes, and passes each finished piece to `take`.
     pub fn bytes(&mut self, mut bytes: &[u8], take: &mut impl FnMut(Piece)) {
         // Terminates: each iteration consumes at least one byte.
         while !bytes.is_empty() {
-            let room = PIECE_MAX - self.held.len();
+            let room = PIECE_MAX - self.pending.len();
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
             let line_end = part.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
             match line_end {
                 Some(end) => {
-                    self.held.extend_from_slice(&part[..end]);
+                    self.pending.extend_from_slice(&part[..end]);
                     self.give(take);
                     bytes = &bytes[end..];
                 }
                 None => {
-                    self.held.extend_from_slice(part);
-                    if self.held.len() == PIECE_MAX {
+                    self.pending.extend_from_slice(part);
+                    if self.pending.len() == PIECE_MAX {
                         self.give(take);
                     }
                     bytes = rest;
@@ -46,18 +46,18 @@ impl Splitter {
 
     /// The output has ended: passes the unfinished line, if any, to `take`.
     pub fn end(&mut self, take: &mut impl FnMut(Piece)) {
-        if !self.held.is_empty() {
+        if !self.pending.is_empty() {
             self.give(take);
         }
     }
 
     /// Number of buffered bytes: the length of the unfinished line.
-    pub fn held(&self) -> usize {
-        self.held.len()
+    pub fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     fn give(&mut self, take: &mut impl FnMut(Piece)) {
-        let bytes = self.held.split().freeze();
+        let bytes = self.pending.split().freeze();
         take(Piece { member: self.member, stream: self.stream, bytes });
     }
 }
@@ -82,10 +82,10 @@ mod tests {
         };
         for part in parts {
             splitter.bytes(part, &mut take);
-            assert!(splitter.held() < PIECE_MAX);
+            assert!(splitter.pending() < PIECE_MAX);
         }
         splitter.end(&mut take);
-        assert_eq!(splitter.held(), 0);
+        assert_eq!(splitter.pending(), 0);
         splitter.end(&mut take);
         pieces
     }

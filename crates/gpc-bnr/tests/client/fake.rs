@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use gpc_bnr::client::{Process, Waits};
+use gpc_bnr::client::{Process, TimeLimits};
 use gpc_bnr::names::{GroupId, Member};
-use gpc_bnr::native::{Conversation, Said};
+use gpc_bnr::native::{Conversation, NativeOutput};
 use gpc_bnr::request::{Answer, Identity, Request};
 use gpc_bnr::{Death, Exit, Fault};
 
@@ -63,10 +63,10 @@ impl Fake {
     fn said(&mut self) {
         while let Some(said) = self.conversation.next() {
             match said {
-                Said::Ask(serial, request) => self.heard.push_back((serial, request)),
+                NativeOutput::Request(serial, request) => self.heard.push_back((serial, request)),
                 // The client may be gone.
-                Said::Send(bytes) => drop(self.stream.write_all(&bytes)),
-                Said::Close(why) => panic!("the client is to be closed: {why}"),
+                NativeOutput::Send(bytes) => drop(self.stream.write_all(&bytes)),
+                NativeOutput::Close(why) => panic!("the client is to be closed: {why}"),
             }
         }
     }
@@ -117,8 +117,8 @@ pub(crate) fn death(rank: u32) -> Death {
 }
 
 /// Time limits that a busy machine keeps, unless the node is silent.
-pub(crate) fn waits() -> Waits {
-    Waits { collective: PATIENCE, other: PATIENCE, margin: Duration::ZERO }
+pub(crate) fn waits() -> TimeLimits {
+    TimeLimits { collective: PATIENCE, other: PATIENCE, margin: Duration::ZERO }
 }
 
 /// A process of rank 2 that has initialized, and its node.

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use gpc_bnr::client::{ClientError, Process, Waits};
+use gpc_bnr::client::{ClientError, Process, TimeLimits};
 use gpc_bnr::request::{Answer, Request};
 use gpc_bnr::{Fault, FaultKind};
 
@@ -38,7 +38,7 @@ fn a_process_does_not_begin_without_its_node() {
 fn a_node_that_is_silent_is_not_waited_for_for_ever() {
     let (node, client) = UnixStream::pair().unwrap();
     let short = Duration::from_millis(20);
-    let waits = Waits { collective: short, other: short, margin: short };
+    let waits = TimeLimits { collective: short, other: short, margin: short };
     let error = Process::over(client.into(), waits).unwrap_err();
     assert_eq!(error.kind(), FaultKind::TimedOut);
     drop(node);

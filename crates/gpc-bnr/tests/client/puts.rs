@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpc_bnr::client::Process;
-use gpc_bnr::native::ASKED_MAX;
+use gpc_bnr::native::UNANSWERED_MAX;
 use gpc_bnr::request::{Answer, Request};
 use gpc_bnr::{Fault, FaultKind};
 
@@ -95,13 +95,13 @@ fn no_more_are_on_their_way_than_a_node_takes() {
     let (process, mut fake) = begun();
     let more = 10;
     let putting = meanwhile(&process, move |process| {
-        (0..ASKED_MAX + more).for_each(|number| put(process, number));
+        (0..UNANSWERED_MAX + more).for_each(|number| put(process, number));
         process.commit("db")
     });
-    let mut serials: Vec<u64> = (0..ASKED_MAX).map(|number| hear(&mut fake, number)).collect();
+    let mut serials: Vec<u64> = (0..UNANSWERED_MAX).map(|number| hear(&mut fake, number)).collect();
     assert!(fake.has_heard_nothing());
     // For each answer, one more put is sent; the fake node would close the link at another one.
-    for number in ASKED_MAX..ASKED_MAX + more {
+    for number in UNANSWERED_MAX..UNANSWERED_MAX + more {
         fake.answer(serials.pop().unwrap(), Ok(Answer::Done));
         serials.push(hear(&mut fake, number));
     }

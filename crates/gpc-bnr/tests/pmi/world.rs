@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use gpc_bnr::names::{GroupId, Member, Rank, Set};
+use gpc_bnr::protocol::{Attributes, Conversation, ProtocolOutput};
 use gpc_bnr::request::{Answer, Identity, Pair, Request};
-use gpc_bnr::speak::{Attributes, Conversation, Said};
 use gpc_bnr::{Fault, FaultKind, Spec};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
@@ -215,15 +215,15 @@ fn hear(shared: &Arc<Mutex<World>>, member: Member, bytes: &[u8]) {
     while let Some(member) = heard.pop() {
         while let Some(said) = world.links.get_mut(&member).unwrap().1.next() {
             let answers = match said {
-                Said::Ask(serial, request) => world.ask(shared, member, serial, request),
-                Said::Node(serial, ask) => world.attributes.ask(member, serial, ask),
-                Said::Send(bytes) => {
+                ProtocolOutput::Request(serial, request) => world.ask(shared, member, serial, request),
+                ProtocolOutput::NodeRequest(serial, ask) => world.attributes.ask(member, serial, ask),
+                ProtocolOutput::Send(bytes) => {
                     // The process may have ended.
                     let _ = world.links[&member].0.try_clone().unwrap().write_all(&bytes);
                     Vec::new()
                 }
-                Said::Who(_) => panic!("nobody has come to a port"),
-                Said::Close(why) => {
+                ProtocolOutput::Identify(_) => panic!("nobody has come to a port"),
+                ProtocolOutput::Close(why) => {
                     world.closed.push(why);
                     Vec::new()
                 }

@@ -61,8 +61,8 @@ fn faults_at_many_events_of_a_small_world() {
     assert!(kinds.len() > 6, "{kinds:?}");
 }
 
-/// A node that was stopped held the head's new standing order up for 5 s, until heartbeats gave it up. Two healthy nodes
-/// below it had lost the old order and waited 3 s, which was the limit of all orders here; then they killed their
+/// A node that was stopped held the head's new standing order up for 5 s, until heartbeats gave it up. Two healthy
+/// nodes below it had lost the old order and waited 3 s, which was the limit of all orders here; then they killed their
 /// processes.
 #[test]
 fn nodes_wait_for_a_standing_order_that_a_stopped_node_holds_up() {

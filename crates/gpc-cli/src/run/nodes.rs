@@ -14,7 +14,7 @@ use gpc_trees::Id;
 
 use super::plan::{NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
-use super::supervisor::keeper_command;
+use super::supervisor::supervisor_command;
 use crate::joining::refuse_taken;
 use crate::limits::cannot_start;
 use crate::{CommandResult, Failure, builtin, launching};
@@ -35,7 +35,7 @@ impl Nodes {
     /// # Errors
     /// If a node cannot be started, the id is taken, or a signal ends the start; nothing is left running then.
     pub(super) fn open(plan: &RunPlan, signals: &Signals) -> Result<(Nodes, HostSettings), Failure> {
-        let mut settings = HostSettings::new(keeper_command()?);
+        let mut settings = HostSettings::new(supervisor_command()?);
         settings.limits = plan.limits;
         settings.pmi_port = plan.pmi_port;
         let (builder, launch) = match &plan.nodes {
@@ -99,7 +99,7 @@ fn launch(count: u32, signals: &Signals) -> Result<(Builder, Launch), Failure> {
 /// If the names are taken.
 pub(crate) fn serving(functions: &Functions) -> Result<Serving, Failure> {
     let registered: Result<Serving, FunctionsError> =
-        Serving::register(functions, keeper_command()?, Limits::default());
+        Serving::register(functions, supervisor_command()?, Limits::default());
     Ok(registered?)
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use gpc_bnr::host::KeeperCommand;
+use gpc_bnr::host::SupervisorCommand;
 use gpc_launch::this_program;
 
 use crate::CommandResult;
@@ -27,12 +27,12 @@ pub(crate) fn keep() -> CommandResult {
     if !control.metadata()?.file_type().is_socket() {
         return Err(format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input; nobody starts it by hand").into());
     }
-    gpc_bnr::keeper::run(UnixStream::from(OwnedFd::from(control)))
+    gpc_bnr::supervisor::run(UnixStream::from(OwnedFd::from(control)))
         .map_err(|error| format!("the keeper of this host's processes has failed: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the command by which nodes start their supervisors: this program, whose file may have been replaced since.
-pub(super) fn keeper_command() -> io::Result<KeeperCommand> {
-    Ok(KeeperCommand { program: this_program()?, args: vec![KEEP.into()] })
+pub(super) fn supervisor_command() -> io::Result<SupervisorCommand> {
+    Ok(SupervisorCommand { program: this_program()?, args: vec![KEEP.into()] })
 }

@@ -80,23 +80,23 @@ impl Node {
         while let Some(said) = self.pmi.next() {
             assert_eq!(self.closed, None, "nothing follows");
             match said {
-                Said::Ask(serial, request) => {
+                ProtocolOutput::Request(serial, request) => {
                     self.asked.push(request.clone());
                     if let Some(answer) = self.answer(request) {
                         self.pmi.answered(serial, answer);
                     }
                 }
-                Said::Node(serial, ask) => {
+                ProtocolOutput::NodeRequest(serial, ask) => {
                     for (_, serial, answer) in self.attributes.ask(self.me.member, serial, ask) {
                         self.pmi.answered(serial, answer);
                     }
                 }
-                Said::Send(bytes) => self.said.extend_from_slice(&bytes),
-                Said::Who(secret) => {
+                ProtocolOutput::Send(bytes) => self.said.extend_from_slice(&bytes),
+                ProtocolOutput::Identify(secret) => {
                     let who = (secret == "4711").then_some((self.me.member.rank, self.me.size));
                     self.pmi.identified(who);
                 }
-                Said::Close(why) => self.closed = Some(why),
+                ProtocolOutput::Close(why) => self.closed = Some(why),
             }
         }
     }
@@ -201,15 +201,18 @@ fn an_abort_is_not_answered_and_is_the_last_that_is_heard() {
 fn an_abort_overtakes_what_waits() {
     let mut pmi = Pmi::new();
     pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_maxes\n");
-    assert!(matches!(pmi.next(), Some(Said::Ask(1, Request::Init))));
+    assert!(matches!(pmi.next(), Some(ProtocolOutput::Request(1, Request::Init))));
     assert_eq!(pmi.next(), None);
     pmi.answered(1, Ok(Answer::Identity(identity(0, 2))));
     pmi.bytes(b"cmd=barrier_in\ncmd=abort exitcode=3\n");
-    let said: Vec<Said> = std::iter::from_fn(|| pmi.next()).collect();
+    let said: Vec<ProtocolOutput> = std::iter::from_fn(|| pmi.next()).collect();
     assert!(
         matches!(
             &said[2..],
-            [Said::Ask(2, Request::Fence { .. }), Said::Ask(3, Request::Abort { code: 3, .. })]
+            [
+                ProtocolOutput::Request(2, Request::Fence { .. }),
+                ProtocolOutput::Request(3, Request::Abort { code: 3, .. })
+            ]
         ),
         "{said:?}"
     );
@@ -317,7 +320,7 @@ fn what_nobody_should_say_is_refused_in_words() {
             assert!(closed.starts_with(&why.replace('\u{1b}', "\\u{1b}")), "{closed}");
             assert!(!closed.contains('\u{1b}') && closed.len() < 300, "{closed}");
             node.hear(b"cmd=get_maxes\n");
-            assert_eq!((node.heard().as_str(), node.pmi.held.capacity()), ("", 0));
+            assert_eq!((node.heard().as_str(), node.pmi.received.capacity()), ("", 0));
         }
     }
     for said in
@@ -333,13 +336,13 @@ fn what_nobody_should_say_is_refused_in_words() {
 fn what_comes_before_it_can_be_taken_has_a_bound() {
     let mut pmi = Pmi::new();
     pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=1\n");
-    assert!(matches!(pmi.next(), Some(Said::Ask(_, Request::Init))));
+    assert!(matches!(pmi.next(), Some(ProtocolOutput::Request(_, Request::Init))));
     let closes = (0..1000).find_map(|_| {
         pmi.bytes(&b"cmd=get_maxes\n".repeat(1000));
-        assert!(pmi.held.len() <= HELD_MAX);
+        assert!(pmi.received.len() <= RECEIVED_MAX);
         pmi.next()
     });
-    assert!(matches!(closes, Some(Said::Close(_))));
+    assert!(matches!(closes, Some(ProtocolOutput::Close(_))));
     // Threads: a bounded number of barriers at a time; later requests wait.
     let mut pmi = Pmi::new();
     pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=2\n");
@@ -349,8 +352,10 @@ fn what_comes_before_it_can_be_taken_has_a_bound() {
     (0..300).for_each(|tag| pmi.bytes(format!("cmd=barrier_in group=WORLD:{tag}\n").as_bytes()));
     assert_eq!(std::iter::from_fn(|| pmi.next()).count(), WAITING_MAX);
     pmi.answered(2, Ok(Answer::Done));
-    assert_eq!(pmi.next(), Some(Said::Send("cmd=barrier_out tag=0\n".into())));
-    assert!(matches!(pmi.next(), Some(Said::Ask(_, Request::Fence { .. }))) && pmi.next().is_none());
+    assert_eq!(pmi.next(), Some(ProtocolOutput::Send("cmd=barrier_out tag=0\n".into())));
+    assert!(
+        matches!(pmi.next(), Some(ProtocolOutput::Request(_, Request::Fence { .. }))) && pmi.next().is_none()
+    );
 }
 
 /// A line or a message that a client may send.
@@ -386,7 +391,7 @@ proptest! {
         prop_assert_eq!((&whole.asked, &whole.said), (&pieces.asked, &pieces.said));
         // An error message may quote more of the invalid bytes if more have arrived.
         prop_assert_eq!(whole.closed.is_some(), pieces.closed.is_some());
-        prop_assert!(whole.pmi.held.len() <= bytes.len() && whole.pmi.waiting.len() <= WAITING_MAX);
+        prop_assert!(whole.pmi.received.len() <= bytes.len() && whole.pmi.waiting.len() <= WAITING_MAX);
         for line in whole.said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"cmd=")) {
             prop_assert!(!line.is_empty());
         }

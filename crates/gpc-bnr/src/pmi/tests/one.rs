@@ -1,7 +1,7 @@
 //! Tests of PMI-1, line by line.
 
 use super::*;
-use crate::pmi::step::{JOB_LIMIT, OneFor as For};
+use crate::pmi::step::{JOB_LIMIT, OneReply};
 
 #[test]
 fn the_lines_of_pmi_1() {
@@ -92,7 +92,7 @@ fn a_spawn_in_which_one_fails_has_failed() {
 fn one_spawned(errors: &[i32]) -> String {
     let mut one = One::default();
     let answer = Answer::Spawned { group: GroupId(1), errors: errors.to_vec(), same_domain: true };
-    String::from_utf8(one.answer(&For::Spawn, Ok(answer))).unwrap()
+    String::from_utf8(one.answer(&OneReply::Spawn, Ok(answer))).unwrap()
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn requests_of_lines_are_taken_one_after_the_other() {
     pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=1\ncmd=get key=a\ncmd=get key=b\ncmd=get_appnum\n");
     let mut said = Vec::new();
     for value in ["", "1", "2"] {
-        let Some(Said::Ask(serial, request)) = pmi.next() else { panic!("{value}") };
+        let Some(ProtocolOutput::Request(serial, request)) = pmi.next() else { panic!("{value}") };
         assert_eq!(pmi.next(), None, "one at a time");
         pmi.answered(
             serial,
@@ -110,12 +110,12 @@ fn requests_of_lines_are_taken_one_after_the_other() {
                 _ => Answer::Value(value.into()),
             }),
         );
-        let Some(Said::Send(bytes)) = pmi.next() else { panic!("{value}") };
+        let Some(ProtocolOutput::Send(bytes)) = pmi.next() else { panic!("{value}") };
         said.extend_from_slice(&bytes);
     }
     let expected = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=get_result rc=0 msg=success value=1\ncmd=get_result rc=0 msg=success value=2\n";
     assert_eq!(String::from_utf8(said).unwrap(), expected);
-    assert_eq!(pmi.next(), Some(Said::Send("cmd=appnum appnum=0\n".into())));
+    assert_eq!(pmi.next(), Some(ProtocolOutput::Send("cmd=appnum appnum=0\n".into())));
 }
 
 #[test]
@@ -151,8 +151,10 @@ fn barriers_of_groups_carry_their_tags_and_hold_up_nobody() {
 
     // One thread waits in a barrier, other threads go on.
     node.pmi.bytes(b"cmd=barrier_in group=0,1:7\ncmd=barrier_in group=NODE:8\ncmd=get_appnum\n");
-    let said: Vec<Said> = std::iter::from_fn(|| node.pmi.next()).collect();
-    let [Said::Ask(seven, _), Said::Ask(eight, _), Said::Send(appnum)] = &said[..] else {
+    let said: Vec<ProtocolOutput> = std::iter::from_fn(|| node.pmi.next()).collect();
+    let [ProtocolOutput::Request(seven, _), ProtocolOutput::Request(eight, _), ProtocolOutput::Send(appnum)] =
+        &said[..]
+    else {
         panic!("{said:?}")
     };
     assert_eq!(&appnum[..], b"cmd=appnum appnum=0\n");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Wrong;
 use super::history::{History, Part};
-use super::meetings::{coordinator, limit_of, told};
+use super::meetings::{coordinator, describe, limit_of};
 use crate::exit::Exit;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
@@ -44,13 +44,13 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let mut faults = parts.iter().filter(counts).filter_map(failed);
         let Some((_, fault)) = faults.next() else { continue };
         for (at, other) in faults.filter(|(_, other)| *other != fault) {
-            wrong.push((at, told(meeting, &format!("fails with {other:?}, elsewhere with {fault:?}"))));
+            wrong.push((at, describe(meeting, &format!("fails with {other:?}, elsewhere with {fault:?}"))));
         }
         for death in fault.deaths.iter().filter(|death| !matches!(death.exit, Exit::Node(_))) {
             if history.over.get(&death.member).is_some_and(|(over, _)| *over > first) {
                 wrong.push((
                     first,
-                    told(meeting, &format!("fails with a death that has come later: {death:?}")),
+                    describe(meeting, &format!("fails with a death that has come later: {death:?}")),
                 ));
             }
         }
@@ -80,7 +80,10 @@ pub(super) fn name_the_missing(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             let innocent =
                 fault.missing.iter().find(|member| in_time.contains(member) || !all.contains(member));
             if let Some(member) = unnamed.or(innocent) {
-                wrong.push((at, told(meeting, &format!("times out, and is wrong of {member}: {fault:?}"))));
+                wrong.push((
+                    at,
+                    describe(meeting, &format!("times out, and is wrong of {member}: {fault:?}")),
+                ));
             }
         }
     }

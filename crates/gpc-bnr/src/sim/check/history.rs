@@ -25,7 +25,7 @@ pub(super) struct Part<'a> {
 }
 
 /// The place of an answer in the history, the answer, and whether it was immediate.
-pub(super) type Told<'a> = (usize, &'a Result<Answer, Fault>, bool);
+pub(super) type RecordedAnswer<'a> = (usize, &'a Result<Answer, Fault>, bool);
 
 pub(super) struct History<'a> {
     pub(super) seen: &'a [Seen],
@@ -41,9 +41,9 @@ pub(super) struct History<'a> {
     pub(super) ends: Option<usize>,
     pub(super) merged: BTreeMap<GroupId, (GroupId, GroupId)>,
     pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
-    pub(super) answers: BTreeMap<(Client, Serial), Told<'a>>,
+    pub(super) answers: BTreeMap<(Client, Serial), RecordedAnswer<'a>>,
     /// Answers without a request, repeated answers, and answers to clients that have left.
-    pub(super) strays: Vec<(usize, String)>,
+    pub(super) bad_answers: Vec<(usize, String)>,
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> History<'a> {
             merged: BTreeMap::new(),
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
-            strays: Vec::new(),
+            bad_answers: Vec::new(),
             meetings: BTreeMap::new(),
         };
         seen.iter().enumerate().for_each(|(at, seen)| history.take(at, seen));
@@ -108,16 +108,18 @@ impl<'a> History<'a> {
         at_once: bool,
     ) {
         let Some((_, request)) = self.requests.get(&(client, serial)) else {
-            return self.strays.push((at, format!("{client:?} is answered what it has not asked: {serial}")));
+            return self
+                .bad_answers
+                .push((at, format!("{client:?} is answered what it has not asked: {serial}")));
         };
         if let (Request::Merge { first, second, .. }, Ok(Answer::Group(group))) = (request, answer) {
             self.merged.insert(*group, (*first.min(second), *first.max(second)));
         }
         if self.gone.contains_key(&client) {
-            self.strays.push((at, format!("{client:?} is answered after it has gone")));
+            self.bad_answers.push((at, format!("{client:?} is answered after it has gone")));
         }
         if self.answers.insert((client, serial), (at, answer, at_once)).is_some() {
-            self.strays.push((at, format!("{client:?} is answered {serial} twice")));
+            self.bad_answers.push((at, format!("{client:?} is answered {serial} twice")));
         }
     }
 
@@ -255,9 +257,9 @@ impl<'a> History<'a> {
         since
     }
 
-    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those of
-    /// tools at the head. The second value has those of which the deaths need not come, since the parent may have been
-    /// removed before.
+    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those
+    /// of tools at the head. The second value has those of which the deaths need not come, since the parent may have
+    /// been removed before.
     pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeSet<Subscription>) {
         let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
         for (at, seen) in self.seen.iter().enumerate() {

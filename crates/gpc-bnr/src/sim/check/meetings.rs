@@ -27,7 +27,7 @@ fn first_success<'h>(parts: &'h [Part<'_>]) -> Option<(usize, &'h Part<'h>)> {
     done.min_by_key(|(at, _)| *at)
 }
 
-pub(super) fn told(meeting: &Meeting, what: &str) -> String {
+pub(super) fn describe(meeting: &Meeting, what: &str) -> String {
     format!("meeting {meeting:?}: {what}")
 }
 
@@ -40,10 +40,10 @@ pub(super) fn complete(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             parts.iter().filter(|part| part.asked < done).map(|part| part.member).collect();
         if members != entered {
             let what = format!("completes before all have come: {entered:?} of {members:?}");
-            wrong.push((done, told(meeting, &what)));
+            wrong.push((done, describe(meeting, &what)));
         }
         if !parts.iter().all(|part| discriminant(part.what) == discriminant(parts[0].what)) {
-            wrong.push((done, told(meeting, "completes though its members want different things")));
+            wrong.push((done, describe(meeting, "completes though its members want different things")));
         }
     }
 }
@@ -64,13 +64,13 @@ pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                 {
                     wrong.push((
                         at,
-                        told(meeting, &format!("{} is told {answer:?}, others are not", part.member)),
+                        describe(meeting, &format!("{} is told {answer:?}, others are not", part.member)),
                     ));
                 }
                 Err(fault) if fault.kind != FaultKind::DomainEnded && !excused => {
                     wrong.push((
                         at,
-                        told(meeting, &format!("succeeds, and fails at {} with {fault:?}", part.member)),
+                        describe(meeting, &format!("succeeds, and fails at {} with {fault:?}", part.member)),
                     ));
                 }
                 _ => {}
@@ -104,14 +104,14 @@ pub(super) fn have_reasons(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                 if known && !members.contains(&death.member) {
                     wrong.push((
                         at,
-                        told(meeting, &format!("fails with the death of somebody else: {death:?}")),
+                        describe(meeting, &format!("fails with the death of somebody else: {death:?}")),
                     ));
                 }
-                wrong.extend(history.was_no_death(death, at).map(|what| (at, told(meeting, &what))));
+                wrong.extend(history.was_no_death(death, at).map(|what| (at, describe(meeting, &what))));
             }
             if !has_reason(history, &members, parts, fault, part, at) {
                 let what = format!("fails at {} without a reason: {fault:?}", part.member);
-                wrong.push((at, told(meeting, &what)));
+                wrong.push((at, describe(meeting, &what)));
             }
         }
     }
@@ -186,11 +186,11 @@ pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             if part.asked > failed && waited > LATE[0] && !history.any_disturbed(at) {
                 let what =
                     format!("{} waits for {waited} microseconds for what has failed before", part.member);
-                wrong.push((at, told(meeting, &what)));
+                wrong.push((at, describe(meeting, &what)));
             }
             if u128::from(waited) > limit + u128::from(LATE[usize::from(history.any_disturbed(at))]) {
                 let what = format!("{} waits for {waited} microseconds, its limit is {limit}", part.member);
-                wrong.push((at, told(meeting, &what)));
+                wrong.push((at, describe(meeting, &what)));
             }
         }
     }

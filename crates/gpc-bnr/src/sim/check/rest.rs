@@ -12,7 +12,7 @@ use crate::sim::seen::Seen;
 
 /// Each request is answered once, as long as its client is there.
 pub(super) fn answers(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    wrong.extend(history.strays.iter().cloned());
+    wrong.extend(history.bad_answers.iter().cloned());
     for ((client, serial), (at, request)) in &history.requests {
         let answered = history.answers.contains_key(&(*client, *serial));
         if !answered && !matches!(request, Request::Abort { .. }) && !history.is_away(*client) {

@@ -1,0 +1,382 @@
+//! The processes of each group: their start, end and kill.
+#![allow(clippy::disallowed_methods, reason = "the keeper's own end is bounded by the clock")]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use gpc_launch::memory_kills;
+use rustix::event::{Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
+    kill_process_group, wait, waitid,
+};
+
+use super::cgroup::Cgroup;
+use super::killing::{KillAction, Killing, PAUSE, PAUSE_MAX, STUBBORN};
+use super::orders::SupervisorEvent;
+use super::tree::{Tree, Variable, signal_below, variable};
+use super::{EMPTY_LIMIT, GROUP, env_value};
+use crate::exit::Exit;
+use crate::names::{GroupId, Member, Rank};
+
+/// Time for moving processes into a control group in one step; other groups wait meanwhile. Each search freezes all
+/// processes found. If a program starts others faster than that, a later step freezes the next ones.
+const FILL_LIMIT: Duration = Duration::from_millis(500);
+
+/// Delay before a child of unknown group is examined again. Loading a program takes less.
+const UNKNOWN_PAUSE: Duration = Duration::from_millis(5);
+
+/// The end by SIGKILL.
+const KILLED: Exit = Exit::Signal(9);
+
+/// Most time that such a child delays the end of an otherwise empty group.
+const UNKNOWN_LIMIT: Duration = Duration::from_secs(1);
+
+/// All processes that were started here and have not ended.
+#[derive(Default)]
+pub(super) struct Groups {
+    /// Number of processes killed by the kernel for lack of memory that have been accounted to exits.
+    memory_kills: u64,
+    groups: BTreeMap<GroupId, Group>,
+    running: HashMap<Pid, Member>,
+    /// Other descendants, seen below the processes of a group.
+    descendants: HashMap<Pid, GroupId>,
+    /// Whether this process has no children.
+    childless: bool,
+    /// A control group that is still populated, from the kill of some group.
+    cgroup: Option<Cgroup>,
+}
+
+/// The group that a child of this process belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Group(GroupId),
+    /// Unknown for good: the child ends with this process at the latest.
+    Nobody,
+    /// Unknown at the moment: its program is being loaded, or it is a zombie. No killed group counts as empty until it
+    /// is known.
+    Unknown,
+}
+
+#[derive(Default)]
+struct Group {
+    /// The value of [`GROUP`] in the environment of its processes.
+    tag: Option<Vec<u8>>,
+    running: BTreeMap<Rank, Pid>,
+    /// Process groups of its processes, including ended ones.
+    process_groups: HashSet<Pid>,
+    killing: Option<Killing>,
+    /// Start of the time in which only a child of unknown group may be left, and the time of its next examination.
+    unknown: Option<(Duration, Duration)>,
+}
+
+/// The rest of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remaining {
+    Nothing,
+    /// Perhaps a child whose group is unknown.
+    Unknown,
+    Some,
+}
+
+impl Groups {
+    pub(super) fn new() -> Groups {
+        Groups { memory_kills: memory_kills().unwrap_or(0), ..Groups::default() }
+    }
+
+    /// Adds a process that was started.
+    pub(super) fn insert(&mut self, member: Member, pid: Pid, env: &[(Vec<u8>, Vec<u8>)]) {
+        self.childless = false;
+        let group = self.groups.entry(member.group).or_default();
+        if group.tag.is_none() {
+            group.tag = env_value(env, GROUP).map(<[u8]>::to_vec);
+        }
+        group.running.insert(member.rank, pid);
+        group.process_groups.insert(pid);
+        self.running.insert(pid, member);
+    }
+
+    /// Takes the exit status of all ended children.
+    pub(super) fn reap(&mut self, mut tell: impl FnMut(SupervisorEvent)) {
+        // Terminates: each iteration takes an ended child, and children are finite.
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    self.descendants.remove(&pid);
+                    let Some(member) = self.running.remove(&pid) else { continue };
+                    if let Some(group) = self.groups.get_mut(&member.group) {
+                        group.running.remove(&member.rank);
+                    }
+                    tell(SupervisorEvent::Ended(member, self.exit(member.group, status)));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::CHILD) => {
+                    self.childless = true;
+                    return;
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// How a process ended. If it died by SIGKILL without an order, and the control group counts one more kill for lack
+    /// of memory, the kernel killed it.
+    fn exit(&mut self, group: GroupId, status: WaitStatus) -> Exit {
+        let exit = exit(status);
+        if exit == KILLED && !self.is_killed(group) && memory_kills() > Some(self.memory_kills) {
+            self.memory_kills += 1;
+            return Exit::OutOfMemory;
+        }
+        exit
+    }
+
+    /// Sends a signal to the process group of each running process. SIGTSTP becomes SIGSTOP: the system drops SIGTSTP
+    /// in an orphaned process group, and a group with a session of its own is one.
+    pub(super) fn signal(&self, group: GroupId, signal: u8) {
+        let signal = match Signal::from_named_raw(signal.into()) {
+            Some(Signal::TSTP) => Signal::STOP,
+            Some(signal) => signal,
+            None => return,
+        };
+        for pid in self.groups.get(&group).into_iter().flat_map(|group| group.running.values()) {
+            // The process may have ended or belong to another user.
+            let _ = kill_process_group(*pid, signal);
+        }
+    }
+
+    /// Begins to kill a group, or shortens the grace period.
+    pub(super) fn kill(&mut self, group: GroupId, now: Duration, grace: Option<Duration>) {
+        match &mut self.groups.entry(group).or_default().killing {
+            Some(killing) => killing.order_again(now, grace),
+            none => *none = Some(Killing::new(now, grace)),
+        }
+    }
+
+    /// Whether a group is being killed.
+    pub(super) fn is_killed(&self, group: GroupId) -> bool {
+        self.groups.get(&group).is_some_and(|group| group.killing.is_some())
+    }
+
+    /// Time of the next step of a kill.
+    pub(super) fn next(&self) -> Option<Duration> {
+        let next = |group: &Group| {
+            let next = group.killing.as_ref()?.next();
+            Some(group.unknown.map_or(next, |(_, again)| again.min(next)))
+        };
+        self.groups.values().filter_map(next).min()
+    }
+
+    /// Takes the next steps of all kills.
+    pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(SupervisorEvent)) {
+        let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
+        for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let mut empty = self.check_empty(id, now);
+            if !empty {
+                let Some(Group { killing: Some(killing), .. }) = self.groups.get_mut(&id) else { continue };
+                match killing.step(now) {
+                    KillAction::Wait => {}
+                    KillAction::Terminate => self.terminate(id),
+                    KillAction::Kill => self.kill_now(id),
+                    KillAction::Enclose => self.enclose(id),
+                    KillAction::GiveUp => empty = true,
+                }
+            }
+            if empty {
+                self.emptied(id, &mut tell);
+            }
+        }
+    }
+
+    /// Searches for the rest of a group. Returns whether nothing is left, or its state was unknown for too long.
+    fn check_empty(&mut self, id: GroupId, now: Duration) -> bool {
+        // While one of its processes runs, a search for others is unnecessary.
+        let runs = self.groups.get(&id).is_some_and(|group| !group.running.is_empty());
+        let remaining = match (runs, self.childless) {
+            (true, _) => Remaining::Some,
+            (false, true) => Remaining::Nothing,
+            (false, false) => self.remaining_of(id),
+        };
+        let Some(group) = self.groups.get_mut(&id) else { return false };
+        if remaining != Remaining::Unknown {
+            group.unknown = None;
+            return remaining == Remaining::Nothing;
+        }
+        let since = group.unknown.map_or(now, |(since, _)| since);
+        group.unknown = Some((since, now.saturating_add(UNKNOWN_PAUSE)));
+        now >= since.saturating_add(UNKNOWN_LIMIT)
+    }
+
+    fn emptied(&mut self, id: GroupId, tell: &mut impl FnMut(SupervisorEvent)) {
+        let Some(group) = self.groups.remove(&id) else { return };
+        for (rank, pid) in group.running {
+            // It was given up: SIGKILL is pending, so it executes no more of its program.
+            self.running.remove(&pid);
+            tell(SupervisorEvent::Ended(Member { group: id, rank }, KILLED));
+        }
+        self.descendants.retain(|_, group| *group != id);
+        // The control group may still hold processes of another group.
+        self.cgroup = self.cgroup.take().and_then(|cgroup| cgroup.remove().err());
+        tell(SupervisorEvent::Emptied(id));
+    }
+
+    /// The children of this process that belong to a group: its processes and adopted descendants.
+    fn remaining(&self, id: GroupId) -> Vec<Pid> {
+        let children = Tree::read().children(getpid());
+        children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
+    }
+
+    /// The rest of a group whose processes have ended.
+    fn remaining_of(&self, id: GroupId) -> Remaining {
+        let mut remaining = Remaining::Nothing;
+        for child in Tree::read().children(getpid()) {
+            match self.owner(child) {
+                Owner::Group(owner) if owner == id => return Remaining::Some,
+                Owner::Unknown => remaining = Remaining::Unknown,
+                Owner::Group(_) | Owner::Nobody => {}
+            }
+        }
+        remaining
+    }
+
+    /// The group of a child of this process.
+    fn owner(&self, pid: Pid) -> Owner {
+        if let Some(member) = self.running.get(&pid) {
+            return Owner::Group(member.group);
+        }
+        if let Some(group) = self.descendants.get(&pid) {
+            return Owner::Group(*group);
+        }
+        let Ok(process_group) = getpgid(Some(pid)) else { return Owner::Nobody };
+        let of_process_group = |group: &Group| group.process_groups.contains(&process_group);
+        if let Some((id, _)) = self.groups.iter().find(|(_, group)| of_process_group(group)) {
+            return Owner::Group(*id);
+        }
+        let Variable::Value(tag) = variable(pid, GROUP) else { return Owner::Unknown };
+        if let Some((id, _)) = self.groups.iter().find(|(_, group)| tag.is_some() && group.tag == tag) {
+            return Owner::Group(*id);
+        }
+        // Its group is unknown: it ends with the last group that is killed.
+        let alone = self.groups.values().all(|group| group.killing.is_some());
+        let last = if alone { self.groups.keys().next_back() } else { None };
+        last.map_or(Owner::Nobody, |id| Owner::Group(*id))
+    }
+
+    /// Sends SIGTERM to the process groups of a group. Records the descendants first, since their parents may end.
+    fn terminate(&mut self, id: GroupId) {
+        self.record_descendants(id);
+        self.signal_process_groups(id, Signal::TERM);
+    }
+
+    /// Sends SIGKILL to all processes of a group.
+    fn kill_now(&mut self, id: GroupId) {
+        let below = self.record_descendants(id);
+        // Parents before children: a script whose program is killed would go on with the next line.
+        self.signal_process_groups(id, Signal::KILL);
+        for child in self.remaining(id) {
+            // A child keeps its process id until its exit status is taken here. It may belong to another user.
+            let _ = kill_process(child, Signal::KILL);
+        }
+        below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
+    }
+
+    /// Kills all processes of a group. Freezes and kills the remaining ones in a control group, whatever they start and
+    /// whatever user they run as.
+    fn enclose(&mut self, id: GroupId) {
+        self.kill_now(id);
+        let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make) else { return };
+        fill(&cgroup, Instant::now() + FILL_LIMIT, || {
+            let here = self.remaining(id).into_iter().map(|child| (child, getpid()));
+            let below = self.record_descendants(id);
+            here.chain(below).collect()
+        });
+        self.cgroup = cgroup.remove().err();
+    }
+
+    /// Finds and records the descendants of a group's processes, each with its parent.
+    fn record_descendants(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
+        let tree = Tree::read();
+        let below: Vec<_> = self.remaining(id).into_iter().flat_map(|child| tree.below(child)).collect();
+        self.descendants.extend(below.iter().map(|(pid, _)| (*pid, id)));
+        below
+    }
+
+    fn signal_process_groups(&self, id: GroupId, signal: Signal) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let running: HashSet<Pid> = group.running.values().copied().collect();
+        for pid in &group.process_groups {
+            // The id of the process group is not reused while its first process or another child of this process is in
+            // it.
+            if running.contains(pid) || has_child_in(*pid) {
+                // All its processes may belong to another user.
+                let _ = kill_process_group(*pid, signal);
+            }
+        }
+    }
+
+    /// Kills all processes and waits for their ends, up to [`EMPTY_LIMIT`].
+    pub(super) fn end(&mut self) {
+        let until = Instant::now() + EMPTY_LIMIT;
+        let stubborn = Instant::now() + STUBBORN;
+        let mut pause = PAUSE;
+        // Terminates with the last child or the time limit.
+        loop {
+            self.reap(drop);
+            if self.childless || Instant::now() >= until {
+                // A process that cannot be killed keeps the control group.
+                let _ = self.cgroup.take().map(Cgroup::remove);
+                return;
+            }
+            let below = Tree::read().below(getpid());
+            for pid in self.running.keys() {
+                // The process id is not reused until its exit status is taken above. The process may belong to another
+                // user.
+                let _ = kill_process_group(*pid, Signal::KILL);
+            }
+            below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
+            if Instant::now() >= stubborn
+                && let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make)
+            {
+                let limit = until.min(Instant::now() + FILL_LIMIT);
+                fill(&cgroup, limit, || Tree::read().below(getpid()));
+                self.cgroup = Some(cgroup);
+            }
+            // The end of a child interrupts the pause.
+            let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// Moves all processes that `find` returns, each with its parent, into a control group. Stops when no new ones are
+/// found or the time is over, then kills them.
+fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
+    let mut inside = HashSet::new();
+    // Running processes may start others, frozen ones do not: mostly the second search finds none.
+    let mut news = true;
+    while std::mem::take(&mut news) && Instant::now() < until {
+        for (pid, parent) in find() {
+            if Instant::now() >= until {
+                break;
+            }
+            news |= !inside.contains(&pid) && cgroup.take(parent, pid) && inside.insert(pid);
+        }
+    }
+    cgroup.kill();
+}
+
+/// Whether a child of this process is in a process group, which keeps the group's id from being reused.
+fn has_child_in(process_group: Pid) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pgid(Some(process_group)), look).is_ok()
+}
+
+fn exit(status: WaitStatus) -> Exit {
+    let small = |number: Option<i32>| number.and_then(|number| u8::try_from(number).ok());
+    match (small(status.exit_status()), small(status.terminating_signal())) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        // A process ends in no other way.
+        (None, None) => Exit::Code(1),
+    }
+}

@@ -1,0 +1,58 @@
+//! Orders of a node to its supervisor, and the supervisor's events.
+
+use std::time::Duration;
+
+use crate::exit::Exit;
+use crate::names::{GroupId, Member};
+use crate::start_error::StartError;
+
+/// An order. Orders are carried out one after the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SupervisorOrder {
+    /// Starts a process with four descriptors: standard input, output and error, and the socket to its node.
+    /// `GPC_BNR_FD` tells the process the number of its socket, and so does `PMI_FD` unless `env` has `PMI_PORT`.
+    /// Answered by [`SupervisorEvent::Started`] or [`SupervisorEvent::NotStarted`].
+    Start {
+        /// The process.
+        member: Member,
+        /// The program. A relative path begins at `wdir`. A name without a slash is looked up in the `PATH` of `env`,
+        /// or else of the supervisor.
+        program: Vec<u8>,
+        /// Its arguments, without the program's name.
+        args: Vec<Vec<u8>>,
+        /// Variables added to those of the supervisor. If a name occurs twice, the last value wins.
+        env: Vec<(Vec<u8>, Vec<u8>)>,
+        /// The working directory; by default that of the supervisor.
+        wdir: Option<Vec<u8>>,
+        /// The core to bind it to: an index into the cores that the supervisor may use, modulo their number.
+        bind: Option<usize>,
+    },
+    /// Sends a signal to the process groups of a group's running processes.
+    Signal {
+        /// The group.
+        group: GroupId,
+        /// The signal's number. An unknown number is ignored.
+        signal: u8,
+    },
+    /// Kills a group and all that it has left behind: SIGTERM, then SIGKILL after the grace period. Answered by
+    /// [`SupervisorEvent::Emptied`]; two of these orders may share one answer.
+    Kill {
+        /// The group.
+        group: GroupId,
+        /// Time between SIGTERM and SIGKILL; `None`: SIGKILL at once.
+        grace: Option<Duration>,
+    },
+}
+
+/// An event at the supervisor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SupervisorEvent {
+    /// A process was started. The number is its process id, which is also that of its process group.
+    Started(Member, u32),
+    /// A process cannot be started.
+    NotStarted(Member, StartError),
+    /// A process has ended.
+    Ended(Member, Exit),
+    /// A killed group has left nothing here. [`SupervisorEvent::Ended`] has been sent before for all its processes.
+    Emptied(GroupId),
+}
