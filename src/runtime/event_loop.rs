@@ -27,7 +27,7 @@ use super::mailbox::{Mailbox, Slots};
 use super::quick_hash::QuickHash;
 use super::readiness::Readiness;
 use super::side::Side;
-use super::wait::{Wait, Waiting};
+use super::wait::{PollPolicy, Wait};
 use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
@@ -89,7 +89,7 @@ pub(super) struct EventLoop {
     pub(super) slots: Slots,
     /// What the system has said; taken out while it is carried out.
     pub(super) events: Option<Events>,
-    pub(super) waiting: Waiting,
+    pub(super) poll_policy: PollPolicy,
     /// When the system was last asked for events by one who looks at rings too.
     pub(super) asked: Time,
     /// How long after that it is to be asked again.
@@ -157,7 +157,7 @@ impl EventLoop {
             mailbox,
             slots,
             events: Some(Events::with_capacity(EVENTS)),
-            waiting: Waiting::new(wait),
+            poll_policy: PollPolicy::new(wait),
             asked: Time::default(),
             ask_every: Duration::ZERO,
             awaits_more: false,

@@ -108,7 +108,7 @@ fn meet(job: &Told, multijob: Option<&Told>, limit: Duration) -> String {
     let resources =
         Resources { job: Arc::new(job.clone()), rank: Wanted::Assign, multijob, subjob: Wanted::Rank(4) };
     resources
-        .meet("1,host,0123456789abcdef,-,unix:@a", Within { limit, left: limit })
+        .meet("1,host,0123456789abcdef,-,unix:@a", MeetingLimit { limit, left: limit })
         .unwrap_err()
         .to_string()
 }
