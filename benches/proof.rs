@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use chained_gpc::peering::{Crypto, Handshake, Noise, Session, TAG, Turn};
+use chained_gpc::peering::{Crypto, Handshake, Noise, Role, Session, TAG};
 use chained_gpc::runtime::{Builder, Listener, Peers};
 use chained_gpc::{
     Call, FuncHandle, Functions, Id, Job, LinkKind, Node, Peer, PolledNode, PrivateKey, Secret, Tree,
@@ -32,8 +32,8 @@ fn noise(key: u8) -> Noise {
 
 /// Runs both sides of a handshake.
 fn shake(one: &mut Noise, two: &mut Noise) -> [Box<dyn Session>; 2] {
-    let mut one = one.begin(Turn::First, b"prologue").unwrap();
-    let mut two = two.begin(Turn::Second, b"prologue").unwrap();
+    let mut one = one.begin(Role::First, b"prologue").unwrap();
+    let mut two = two.begin(Role::Second, b"prologue").unwrap();
     let pass = |from: &mut dyn Handshake, to: &mut dyn Handshake, payload: &[u8]| {
         let mut message = Vec::new();
         from.write(payload, &mut message).unwrap();

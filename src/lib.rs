@@ -181,7 +181,7 @@
 //! | `body` | data that are complete or still arriving |
 //! | `body/chunk`, `spare` | memory of one body, reused; memory of a long body, reused for the next one |
 //! | `body/extent`, `passing` | data in sealed memory; data that a node forwards, and how far their sender may go |
-//! | `flow` | a streaming reply |
+//! | `streaming_reply` | a reply whose data are still arriving |
 //! | `level` | level-n data: `grammar` (the one state machine), `decode`, `encode`, `error` |
 //! | `budget` | memory budgets of a node and its links, for data of peers |
 //! | `fields` | reads the fields of services' own messages |
@@ -198,23 +198,25 @@
 //! | `calls`, `slot` | calls in flight; the place of a call among them |
 //! | `setup` | admits a call, or rejects it |
 //! | `steps` | the steps of a call: func, forward, callback, response |
-//! | `runs` | run queue: a queue for each class of workers |
+//! | `run_queue` | functions that are ready: a queue for each class of workers |
 //! | `arrived`, `list_order` | replies until they are merged; those that callback merges in list order |
 //! | `gather` | builds the answer when the subtree is done |
-//! | `rising` | streaming replies: the answer leaves before its data have arrived |
+//! | `streaming` | streaming replies: the answer leaves before its data have arrived |
+//! | `streaming_replies` | the streaming replies of one call |
 //! | `failing` | failures and cancels; lost links |
 //! | `deadlines`, `late` | time limits; calls whose limit has passed |
 //! | `partial` | partial calls: adoption, change of parent, release |
 //! | `liveness`, `suspects` | heartbeats; the ids below a silent child |
 //! | `lies` | answers that cannot be true |
-//! | `recent`, `recent_partial` | completed calls, which must not execute again |
-//! | `kept` | retained answers of partial calls |
+//! | `completed_calls`, `completed_partial_calls` | completed calls, which must not execute again |
+//! | `retained_answers` | retained answers of partial calls |
 //! | `load` | work that requests of peers cause, and its delay |
-//! | `holding`, `involved` | memory reservations of calls; the peers that calls need |
+//! | `memory`, `reservation` | memory reservations of calls; that of one call |
+//! | `involved` | the peers that calls need |
 //! | `spot`, `spots` | the fast path, and its calls in flight |
 //! | `alone`, `plans` | fast path of an id without children; what equal calls have in common |
 //! | `short_replies`, `root_replies` | replies of a call on the fast path, at an id and at the root |
-//! | `sizes`, `strays` | limits of what is remembered; leak checks |
+//! | `sizes`, `leaks` | limits of what is remembered; leak checks |
 //! | `seeded_hash` | hash for names that peers choose |
 //!
 //! ## peering
@@ -228,7 +230,7 @@
 //! | `hellos` | checks and answers hellos |
 //! | `proof`, `proving` | the cryptography as an interface; the messages of a proof |
 //! | `noise` | the cryptography in production |
-//! | `held`, `half_open` | conflicts of two runs of an id; bounds on accepted connections |
+//! | `run_conflicts`, `half_open` | conflicts of two runs of an id; bounds on accepted connections |
 //! | `secret`, `key` | the secret of a job; the key of a node |
 //!
 //! ## runtime
@@ -245,7 +247,7 @@
 //! | `address`, `row` | addresses and the peers file; consecutive ids whose addresses follow a rule |
 //! | `membership`, `spreading` | learns and forgets peers; announces changes to all members |
 //! | `events`, `meeting` | links that come up or are lost; waiting for peers |
-//! | `trust`, `drawn`, `job` | settings of authentication; random secrets, keys and jobs |
+//! | `trust`, `randomness`, `job` | settings of authentication; random secrets, keys and jobs |
 //! | `wait`, `pause` | blocking or polling; announced pauses |
 //! | *between application and event loop* | |
 //! | `side`, `mailbox`, `command` | shared state; bounded queue; its commands |
@@ -262,7 +264,7 @@
 //! | `links`, `link_table` | all connections of a node; links by their keys |
 //! | `opening`, `greeting`, `names` | opens and accepts; drives `peering`; resolves host names |
 //! | `reading`, `refusing` | messages to inputs of the chain; requests that are rejected before it |
-//! | `descriptors`, `due`, `keepalive` | descriptor shortage; deadlines of connections; TCP keepalive |
+//! | `descriptors`, `deadline_queue`, `keepalive` | descriptor shortage; deadlines of connections; TCP keepalive |
 //! | `refusals`, `users` | limit on logged rejections; users that a node links with |
 //! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
 //! | *one link, without its socket:* `link` | |
@@ -287,7 +289,8 @@
 //! | `entry`, `parts` | what a process publishes; values in parts |
 //! | `exchange`, `rounds`, `table` | put, fence, get; three calls through the tree; all entries |
 //! | `meeting` | an embedder's own exchange |
-//! | `rule`, `ruled` | launchers without a space: `slurm`, `tasks`, `kubernetes`, `resolve`; bootstrap by a rule |
+//! | `rule` | launchers without a space: `slurm`, `tasks`, `kubernetes`, `resolve` |
+//! | `rule_bootstrap` | bootstrap by a rule |
 //! | `place`, `watch` | host and addresses of this process; watches the id it depends on |
 //! | `host_list`, `secret_file` | `a,b[01-64]`; files with a secret, key or token |
 #![deny(unsafe_code)]

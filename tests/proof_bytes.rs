@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
-    Book, Here, Identity, LinkKey, Noise, Output, Peering, Proof, PublicKey, Strictness, Way,
+    Book, FeedContext, Identity, LinkKey, Noise, Output, Peering, Proof, PublicKey, Strictness, Transport,
 };
 use chained_gpc::{Id, Job, PrivateKey, Secret};
 
@@ -67,21 +67,21 @@ fn example() -> BTreeMap<&'static str, Vec<u8>> {
 
 #[test]
 fn a_proof_is_what_the_document_shows() {
-    let (key, now, here) = (LinkKey(1), Time::from_nanos(1), Here::default());
+    let (key, now, context) = (LinkKey(1), Time::from_nanos(1), FeedContext::default());
     let (mut three, mut four) = (machine(3, 0x33, 0x35), machine(4, 0x44, 0x46));
     three.opened(now, key, 4);
-    four.accepted(now, key, Way::Network, Some(1));
-    three.connected(key, Way::Network, false);
+    four.accepted(now, key, Transport::Network, Some(1));
+    three.connected(key, Transport::Network, false);
     let mut steps = BTreeMap::new();
     let (first, _) = written(&mut three);
-    four.feed(now, key, &first, &here);
+    four.feed(now, key, &first, &context);
     let (second, _) = written(&mut four);
-    three.feed(now, key, &second, &here);
+    three.feed(now, key, &second, &context);
     let (third, _) = written(&mut three);
-    four.feed(now, key, &third, &here);
+    four.feed(now, key, &third, &context);
     let (answer, up) = written(&mut four);
     assert_eq!(up, Some((3, Proof::Secret, true)));
-    three.feed(now, key, &answer, &here);
+    three.feed(now, key, &answer, &context);
     assert_eq!(written(&mut three), (Vec::new(), Some((4, Proof::Secret, true))));
     steps.insert("preamble and first message", first);
     steps.insert("second message", second);

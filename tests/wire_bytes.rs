@@ -19,7 +19,7 @@ use chained_gpc::wire::{
     Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
-use wire_support::{AROUND, Beside, HELLO, Said, Seen, drain, drain_beside, greeted, read, written};
+use wire_support::{AROUND, Beside, Content, HELLO, Seen, drain, drain_beside, greeted, read, written};
 
 const DOCUMENT: &str = include_str!("../docs/wire.md");
 
@@ -63,7 +63,7 @@ fn holds_response(name: &str, answer: Answer) {
     let Event::Response(back) = only(read(&example(name)).expect(name)) else {
         panic!("{name} is a response")
     };
-    assert_eq!(Said::of(&back), Said::of(&response), "{name}");
+    assert_eq!(Content::of(&back), Content::of(&response), "{name}");
     assert_eq!(written(Message::Response(response)), example(name), "{name}");
 }
 

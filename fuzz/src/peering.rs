@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
-    Book, HALF_OPEN_MAX, Here, Identity, LENGTH_BYTES, LinkKey, Noise, Output, Peering, PrivateKey,
-    PublicKey, RECORD_MAX, SECOND_LENGTH, Secret, Strictness, Way,
+    Book, FeedContext, HALF_OPEN_MAX, Identity, LENGTH_BYTES, LinkKey, Noise, Output, Peering, PrivateKey,
+    PublicKey, RECORD_MAX, SECOND_LENGTH, Secret, Strictness, Transport,
 };
 use chained_gpc::wire::CauseKind;
 use chained_gpc::{Id, Job};
@@ -99,7 +99,7 @@ impl Side {
             assert!((1..=RECORD_MAX).contains(&wanted), "{wanted}");
             let (first, rest) = bytes.split_at(wanted.min(bytes.len()));
             self.took.extend(first);
-            self.peering.feed(now, KEY, first, &Here::default());
+            self.peering.feed(now, KEY, first, &FeedContext::default());
             up |= self.settle();
             bytes = rest;
         }
@@ -124,8 +124,8 @@ impl Side {
     }
 }
 
-fn way(choices: u8) -> Way {
-    if choices & 8 != 0 { Way::Network } else { Way::Loopback }
+fn way(choices: u8) -> Transport {
+    if choices & 8 != 0 { Transport::Network } else { Transport::Loopback }
 }
 
 /// Runs one side or two.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
 use chained_gpc::wire::body::{Extent, Room, Sealed};
-use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::frame::{EXTENT_MAX, FrameError};
 use chained_gpc::wire::message::{Answer, Request, Response};
+use chained_gpc::wire::streaming_reply::{StreamingData, StreamingReply};
 use chained_gpc::wire::{Body, CallId, Hello, Job, Message};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
@@ -123,11 +123,11 @@ pub fn come(body: &Body) -> Vec<u8> {
 }
 
 /// Returns the bytes of a reply's data that have arrived. No reader may have passed any of them.
-pub fn come_of(flow: &Flow) -> Vec<u8> {
+pub fn come_of(data: &StreamingData) -> Vec<u8> {
     let mut all = Vec::new();
     // Ends: each piece is a part of the data that have arrived.
     loop {
-        match flow.read(all.len() as u64, usize::MAX) {
+        match data.read(all.len() as u64, usize::MAX) {
             piece if piece.is_empty() => return all,
             piece => all.extend_from_slice(&piece),
         }
@@ -212,7 +212,7 @@ pub fn same_response(one: &Response, two: &Response) -> bool {
         (Answer::Completed, Answer::Completed) => true,
         (Answer::Reply(one), Answer::Reply(two)) => one == two,
         (Answer::Arriving(one), Answer::Arriving(two)) => {
-            let lengths = |reply: &ArrivingReply| (reply.level, reply.data.len());
+            let lengths = |reply: &StreamingReply| (reply.level, reply.data.len());
             lengths(one) == lengths(two)
                 && one.header == two.header
                 && come_of(&one.data) == come_of(&two.data)

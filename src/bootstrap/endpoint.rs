@@ -29,7 +29,7 @@ impl Endpoint {
         let left = until.saturating_duration_since(Instant::now());
         let listener = place::listen(id, one_host, wanted, (link, left))?;
         let address = listener.address().map_err(system("cannot tell where this process listens"))?;
-        let Place { host, reach } = Place::here();
+        let Place { host, reach } = Place::this_host();
         let (key, own) = Endpoint::drawn(listener, &address)?;
         Ok((Entry { host, reach, key, addresses: vec![address] }, own))
     }

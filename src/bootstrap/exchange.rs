@@ -76,7 +76,7 @@ pub(super) fn neighbours(id: Id, count: u32) -> (Option<Id>, Vec<Id>) {
 
 /// The next operation on the space.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Want {
+pub(super) enum SpaceOperation {
     /// Put a value.
     Put { key: String, value: Zeroizing<String> },
     /// Wait for all processes.
@@ -87,7 +87,7 @@ pub(super) enum Want {
 
 /// The result of the exchange at one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct ExchangeResult {
     pub(super) common: Common,
     /// The entries of the neighbours, by id.
     pub(super) entries: BTreeMap<Id, Entry>,
@@ -95,7 +95,7 @@ pub(super) struct Found {
 
 /// An invalid value of another process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Useless {
+pub(super) struct InvalidValue {
     pub(super) of: Id,
     pub(super) why: String,
 }
@@ -114,7 +114,7 @@ struct Getting {
 /// The exchange of one process.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    wants: VecDeque<Want>,
+    wants: VecDeque<SpaceOperation>,
     getting: Option<Getting>,
     gets: VecDeque<(Id, String)>,
     common: Option<Common>,
@@ -147,7 +147,7 @@ impl Exchange {
             exchange.gets.push_back((0, JOB_KEY.into()));
         }
         exchange.put(&entry_key(id), entry, value_max)?;
-        exchange.wants.push_back(Want::Fence);
+        exchange.wants.push_back(SpaceOperation::Fence);
         let (parent, children) = neighbours(id, count);
         let neighbours = parent.into_iter().chain(children);
         exchange.gets.extend(neighbours.map(|id| (id, entry_key(id))));
@@ -156,12 +156,13 @@ impl Exchange {
 
     fn put(&mut self, key: &str, value: &str, value_max: usize) -> Option<()> {
         let parts = parts::cut(key, value, value_max)?;
-        self.wants.extend(parts.into_iter().map(|(key, value)| Want::Put { key, value: value.into() }));
+        self.wants
+            .extend(parts.into_iter().map(|(key, value)| SpaceOperation::Put { key, value: value.into() }));
         Some(())
     }
 
     /// Returns the next operation; `None` when the exchange is complete.
-    pub(super) fn want(&mut self) -> Option<Want> {
+    pub(super) fn want(&mut self) -> Option<SpaceOperation> {
         if let Some(want) = self.wants.pop_front() {
             return Some(want);
         }
@@ -174,17 +175,17 @@ impl Exchange {
             0 => getting.key.clone(),
             place => parts::part_key(&getting.key, place),
         };
-        Some(Want::Get { of: getting.of, key })
+        Some(SpaceOperation::Get { of: getting.of, key })
     }
 
-    /// Accepts the value of the last [`Want::Get`].
+    /// Accepts the value of the last [`SpaceOperation::Get`].
     ///
     /// # Errors
     /// If the value is invalid.
-    pub(super) fn give(&mut self, value: &str) -> Result<(), Useless> {
+    pub(super) fn give(&mut self, value: &str) -> Result<(), InvalidValue> {
         let Some(mut getting) = self.getting.take() else { return Ok(()) };
         let of = getting.of;
-        let useless = |why: String| Useless { of, why };
+        let useless = |why: String| InvalidValue { of, why };
         match getting.parts {
             None => {
                 let (parts, rest) =
@@ -209,8 +210,8 @@ impl Exchange {
     }
 
     /// Returns the result once [`want`](Self::want) has returned `None`.
-    pub(super) fn found(self) -> Option<Found> {
-        Some(Found { common: self.common?, entries: self.entries })
+    pub(super) fn found(self) -> Option<ExchangeResult> {
+        Some(ExchangeResult { common: self.common?, entries: self.entries })
     }
 }
 
@@ -233,7 +234,7 @@ mod tests {
     }
 
     /// Runs all processes over one space. A process may get only values that were put before the fence.
-    fn exchange_all(count: u32, value_max: usize) -> (Vec<Found>, usize) {
+    fn exchange_all(count: u32, value_max: usize) -> (Vec<ExchangeResult>, usize) {
         let (mut space, mut gets) = (BTreeMap::new(), 0);
         let mut all: Vec<Exchange> = (0..count)
             .map(|id| {
@@ -242,14 +243,14 @@ mod tests {
             })
             .collect();
         for exchange in &mut all {
-            while let Some(Want::Put { key, value }) = exchange.want() {
+            while let Some(SpaceOperation::Put { key, value }) = exchange.want() {
                 assert!(value.len() <= value_max && key.len() <= 60);
                 assert!(space.insert(key, value).is_none(), "each key is put once");
             }
         }
         for exchange in &mut all {
             while let Some(want) = exchange.want() {
-                let Want::Get { key, .. } = want else { panic!("one fence: {want:?}") };
+                let SpaceOperation::Get { key, .. } = want else { panic!("one fence: {want:?}") };
                 gets += 1;
                 exchange.give(&space[&key]).unwrap();
             }
@@ -280,7 +281,7 @@ mod tests {
     fn what_is_of_no_use_is_said_of_whom_it_came() {
         let begin = || {
             let mut exchange = Exchange::new(5, 8, &entry(5).to_string(), None, 1023).unwrap();
-            while !matches!(exchange.want(), Some(Want::Get { .. })) {}
+            while !matches!(exchange.want(), Some(SpaceOperation::Get { .. })) {}
             exchange
         };
         for bad in ["", "x", "1:", "1:1,", "1:2,00", "1:1,x,y", "9"] {
@@ -290,7 +291,7 @@ mod tests {
         }
         let mut exchange = begin();
         exchange.give(&format!("1:{}", common().to_text().as_str())).unwrap();
-        assert_eq!(exchange.want(), Some(Want::Get { of: 4, key: "gpc.at.4".into() }));
+        assert_eq!(exchange.want(), Some(SpaceOperation::Get { of: 4, key: "gpc.at.4".into() }));
         assert_eq!(exchange.give("1:2,nonsense").unwrap_err().of, 4);
     }
 
@@ -317,7 +318,7 @@ mod tests {
         fn any_values_are_taken_or_refused(values in prop::collection::vec("([1-9]:)?[ -~]{0,40}", 0..30)) {
             let mut exchange = Exchange::new(5, 8, "x", None, 1023).unwrap();
             for value in values {
-                while matches!(exchange.want(), Some(Want::Put { .. } | Want::Fence)) {}
+                while matches!(exchange.want(), Some(SpaceOperation::Put { .. } | SpaceOperation::Fence)) {}
                 if exchange.give(&value).is_err() { return Ok(()) }
             }
         }

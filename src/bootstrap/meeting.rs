@@ -31,7 +31,7 @@ pub struct Meeting {
 
 /// The time limit of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Within {
+pub struct MeetingLimit {
     /// The [limit](super::Bootstrap::limit) of the whole bootstrap, for messages.
     pub limit: Duration,
     /// The rest of it: a part has passed before the meeting begins.
@@ -39,10 +39,10 @@ pub struct Within {
 }
 
 /// A meeting as a function of this process's entry and the time limit.
-pub(super) type Meet = dyn FnOnce(&str, Within) -> Result<Meeting, BootstrapError>;
+pub(super) type Meet = dyn FnOnce(&str, MeetingLimit) -> Result<Meeting, BootstrapError>;
 
 /// The checked result of a meeting.
-pub(super) struct Known {
+pub(super) struct CheckedMeeting {
     pub(super) id: Id,
     pub(super) count: u32,
     pub(super) job: Job,
@@ -53,7 +53,7 @@ pub(super) struct Known {
 }
 
 /// Checks the result of a meeting.
-pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapError> {
+pub(super) fn check_meeting(meeting: Meeting, mine: &Entry) -> Result<CheckedMeeting, BootstrapError> {
     let Meeting { id, entries, groups, job, secret, farewell } = meeting;
     let useless = |why: String| BootstrapError::Meeting(why);
     let count = u32::try_from(entries.len())
@@ -64,15 +64,15 @@ pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapEr
     if entries.get(id as usize).map(Vec::as_slice) != Some(mine.to_string().as_bytes()) {
         return Err(useless(format!("what stands at id {id} of {count} is not what this process has said")));
     }
-    let mut known = BTreeMap::new();
+    let mut parsed = BTreeMap::new();
     for (of, bytes) in (0..).zip(&entries) {
         let no_text = |_| BootstrapError::Entry { of, why: "it is no text".into() };
         let no_entry = |fault: EntryError| BootstrapError::Entry { of, why: fault.to_string() };
         let entry = std::str::from_utf8(bytes).map_err(no_text)?.parse().map_err(no_entry)?;
-        known.insert(of, entry);
+        parsed.insert(of, entry);
     }
     let hosts = (0..).zip(groups).collect();
-    Ok(Known { id, count, job, secret, entries: known, hosts, farewell })
+    Ok(CheckedMeeting { id, count, job, secret, entries: parsed, hosts, farewell })
 }
 
 /// Without the secret, and without each entry.

@@ -46,7 +46,7 @@ mod place;
 mod pmi;
 mod rounds;
 mod rule;
-mod ruled;
+mod rule_bootstrap;
 mod secret_file;
 mod setup;
 mod source;
@@ -64,10 +64,10 @@ pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
 pub use farewell::Farewell;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
-pub use meeting::{Meeting, Within};
+pub use meeting::{Meeting, MeetingLimit};
 pub use member::Member;
 pub use place::host_addresses;
-pub use rule::{At, Resolve, Rule};
+pub use rule::{Resolve, Rule, RuleAddress};
 pub use secret_file::{
     FileKind, KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
     read_secret, read_token, write_key, write_secret, write_token,

@@ -28,7 +28,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Asks the system. A value that the system does not report counts as the same everywhere.
-    pub(super) fn here() -> Place {
+    pub(super) fn this_host() -> Place {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let name = read("/proc/sys/kernel/hostname");
         let machine = read("/proc/sys/kernel/random/boot_id");
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn processes_of_one_host_have_the_same_digest() {
-        assert_eq!(Place::here(), Place::here());
+        assert_eq!(Place::this_host(), Place::this_host());
         assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
         assert_ne!(digest(&["machine", "net:[1]"]), digest(&["machine", "net:[2]"]));
     }

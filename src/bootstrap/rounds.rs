@@ -35,16 +35,16 @@ const GO: &[u8] = b"go";
 const GIVE_UP: &[u8] = b"give up";
 
 /// Maximum number of unread announcements of id 0, which sends each kind once.
-const SAID_MAX: usize = 3;
+const ANNOUNCEMENTS_MAX: usize = 3;
 
 /// How often a waiting process checks whether its parent is there.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time limit of the call by which id 0 announces that it gives up.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(2);
 
 /// An announcement of id 0.
-enum Said {
+enum Announcement {
     Table(Bytes, Deferred),
     Go,
     GivenUp(String),
@@ -55,35 +55,35 @@ pub(super) struct Rounds {
     entry: FuncHandle,
     say: FuncHandle,
     up: FuncHandle,
-    said: Arc<Queue>,
+    announcements: Arc<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
-    said: Mutex<VecDeque<Said>>,
+    announcements: Mutex<VecDeque<Announcement>>,
     came: Condvar,
 }
 
 impl Queue {
-    fn said(&self) -> MutexGuard<'_, VecDeque<Said>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Announcement>> {
         // No code panics while it holds the lock.
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.announcements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues an announcement for the waiting thread; returns false if the queue is full.
-    fn push(&self, said: Said) -> bool {
-        let mut queue = self.said();
-        let room = queue.len() < SAID_MAX;
+    fn push(&self, announcement: Announcement) -> bool {
+        let mut queue = self.lock();
+        let room = queue.len() < ANNOUNCEMENTS_MAX;
         if room {
-            queue.push_back(said);
+            queue.push_back(announcement);
             self.came.notify_all();
         }
         room
     }
 
-    fn pop(&self, limit: Duration) -> Option<Said> {
-        let queue = self.said();
-        let waits = |queue: &mut VecDeque<Said>| queue.is_empty();
+    fn pop(&self, limit: Duration) -> Option<Announcement> {
+        let queue = self.lock();
+        let waits = |queue: &mut VecDeque<Announcement>| queue.is_empty();
         let (mut queue, _) =
             self.came.wait_timeout_while(queue, limit, waits).unwrap_or_else(PoisonError::into_inner);
         queue.pop_front()
@@ -95,13 +95,13 @@ impl Rounds {
     pub(super) fn register(functions: &Functions, mine: &Entry) -> Result<Rounds, BootstrapError> {
         // All of them are short: inline dispatch on the node's own thread avoids waking another thread.
         let functions = functions.at(Placement::Inline);
-        let said = Arc::new(Queue::default());
-        let queue = said.clone();
+        let announcements = Arc::new(Queue::default());
+        let queue = announcements.clone();
         // This function carries no addresses, so it accepts links that are not authenticated. A node that is built
         // without `noise` has only such links over TCP, even on one host.
         let up = functions.deferring(UP, move |request, token| match request.root() {
             0 if request.me() == 0 => token.reply(Reply::default()),
-            0 => drop(answered(token, queue.push(Said::Go))),
+            0 => drop(answered(token, queue.push(Announcement::Go))),
             _ => token.fail("only id 0 says that all are up"),
         })?;
         // Only an authenticated id 0 may announce the addresses of the others.
@@ -111,7 +111,7 @@ impl Rounds {
             reply.data = text.clone();
             Ok(())
         })?;
-        let queue = said.clone();
+        let queue = announcements.clone();
         let say = functions.deferring(SAY, move |request, token| {
             if request.root() != 0 {
                 return token.fail("only id 0 says where all are");
@@ -120,11 +120,11 @@ impl Rounds {
                 return token.reply(Reply::default());
             }
             let refused = match request.header() {
-                TABLE => !queue.push(Said::Table(request.data_bytes(), token)),
-                GO => answered(token, queue.push(Said::Go)),
+                TABLE => !queue.push(Announcement::Table(request.data_bytes(), token)),
+                GO => answered(token, queue.push(Announcement::Go)),
                 GIVE_UP => {
                     let why = Shown(&String::from_utf8_lossy(request.data())).to_string();
-                    answered(token, queue.push(Said::GivenUp(why)))
+                    answered(token, queue.push(Announcement::GivenUp(why)))
                 }
                 _ => answered(token, false),
             };
@@ -132,7 +132,7 @@ impl Rounds {
                 tracing::debug!(id = request.me(), "what id 0 has said came too often");
             }
         })?;
-        Ok(Rounds { entry, say, up, said })
+        Ok(Rounds { entry, say, up, announcements })
     }
 
     /// The part of id 0: gathers the entries, and returns them once every id has them.
@@ -158,20 +158,20 @@ impl Rounds {
     ) -> Result<(), BootstrapError> {
         let Some(watch) = watch else {
             let call = Call::new(self.up).ids(0..count).tree(TREE).limit(left(until));
-            let said = node.call(call).and_then(|handle| handle.wait());
-            return said
+            let announcement = node.call(call).and_then(|handle| handle.wait());
+            return announcement
                 .map(drop)
                 .map_err(BootstrapError::from)
                 .inspect_err(|error| self.give_up(node, count, error));
         };
-        self.hear_go(watch, until)
+        self.receive_go(watch, until)
     }
 
-    fn hear_go(&self, watch: &mut Watch, until: Instant) -> Result<(), BootstrapError> {
-        match self.hear(watch, until)? {
-            Said::Go => Ok(()),
-            Said::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
-            Said::Table(_, token) => {
+    fn receive_go(&self, watch: &mut Watch, until: Instant) -> Result<(), BootstrapError> {
+        match self.receive(watch, until)? {
+            Announcement::Go => Ok(()),
+            Announcement::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
+            Announcement::Table(_, token) => {
                 token.fail("the addresses of all came though they are known");
                 Err(useless(0, "it says where all are, who know it".into()))
             }
@@ -205,10 +205,12 @@ impl Rounds {
         until: Instant,
         learn: impl FnOnce(&[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
-        let (text, token) = match self.hear(watch, until)? {
-            Said::Table(text, token) => (text, token),
-            Said::GivenUp(why) => return Err(BootstrapError::GivenUp(why)),
-            Said::Go => return Err(useless(0, "it says that all are known before it says where".into())),
+        let (text, token) = match self.receive(watch, until)? {
+            Announcement::Table(text, token) => (text, token),
+            Announcement::GivenUp(why) => return Err(BootstrapError::GivenUp(why)),
+            Announcement::Go => {
+                return Err(useless(0, "it says that all are known before it says where".into()));
+            }
         };
         let entries = table::parse(&text, count).map_err(|why| useless(0, why));
         let entries = match entries.and_then(|entries| learn(&entries).map(|()| entries)) {
@@ -219,22 +221,22 @@ impl Rounds {
             }
         };
         token.reply(Reply::default());
-        self.hear_go(watch, until).map(|()| entries)
+        self.receive_go(watch, until).map(|()| entries)
     }
 
     /// Waits for an announcement of id 0, as long as one can arrive.
-    fn hear(&self, watch: &mut Watch, until: Instant) -> Result<Said, BootstrapError> {
+    fn receive(&self, watch: &mut Watch, until: Instant) -> Result<Announcement, BootstrapError> {
         let begun = Instant::now();
         // Terminates: the time limit passes.
         loop {
             let left = left(until);
-            if let Some(said) = self.said.pop(left.min(LOOK)) {
-                return Ok(said);
+            if let Some(announcement) = self.announcements.pop(left.min(CHECK_INTERVAL)) {
+                return Ok(announcement);
             }
             // An announcement that was received before id 0 went is still valid.
             if watch.detect_loss() {
-                let said = self.said.pop(Duration::ZERO);
-                return said.ok_or_else(|| BootstrapError::Gone(watch.watched()));
+                let announcement = self.announcements.pop(Duration::ZERO);
+                return announcement.ok_or_else(|| BootstrapError::Gone(watch.watched()));
             }
             if left.is_zero() {
                 let limit = begun.elapsed();

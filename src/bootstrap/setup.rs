@@ -12,13 +12,13 @@ use gpc_trees::{Hosts, Id};
 
 use super::endpoint::Endpoint;
 use super::entry::Entry;
-use super::exchange::{self, Common, Exchange, Found, Want};
+use super::exchange::{self, Common, Exchange, ExchangeResult, SpaceOperation};
 use super::farewell::{AtEnd, Farewell};
-use super::meeting::{Known, Meet, Meeting, Within, known};
+use super::meeting::{CheckedMeeting, Meet, Meeting, MeetingLimit, check_meeting};
 use super::member::Member;
 use super::place;
 use super::rounds::Rounds;
-use super::ruled::{Ruled, wait_for};
+use super::rule_bootstrap::{RuleBootstrap, wait_for};
 use super::trust::Trust;
 use super::variables::HOST_ADDRESS;
 use super::watch::Watch;
@@ -35,7 +35,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 type Allgather = dyn FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, BootstrapError>;
 
 /// The means by which processes exchange their entries before their nodes are linked.
-pub(super) enum Means {
+pub(super) enum ExchangeMethod {
     /// The key-value space of a launcher.
     Space(Box<dyn Space>),
     /// An embedder's own exchange.
@@ -43,7 +43,7 @@ pub(super) enum Means {
     /// An embedder's own meeting: it assigns the ids.
     Meeting(Box<Meet>),
     /// None: the address of each process follows from its id.
-    Rule(Ruled),
+    Rule(RuleBootstrap),
 }
 
 /// A process before its bootstrap, with its id and the number of processes, unless a meeting assigns them.
@@ -51,7 +51,7 @@ pub struct Bootstrap {
     /// Its id and the number of processes; `None` before a meeting.
     pub(super) place: Option<(Id, u32)>,
     pub(super) launcher: &'static str,
-    pub(super) means: Means,
+    pub(super) method: ExchangeMethod,
     pub(super) limit: Duration,
     /// The time from which the limit counts; `None` if it counts from the start.
     begun: Option<Instant>,
@@ -66,7 +66,7 @@ impl Bootstrap {
     /// If the space reports an id that is not below the number of ids.
     pub fn with_space(space: Box<dyn Space>) -> Result<Bootstrap, BootstrapError> {
         let (id, count, launcher) = (space.id(), space.count(), space.launcher());
-        Bootstrap::new(id, count, launcher, Means::Space(space))
+        Bootstrap::new(id, count, launcher, ExchangeMethod::Space(space))
     }
 
     /// Creates a bootstrap over the program's own exchange. `exchange` passes the text of this process to all others,
@@ -81,7 +81,7 @@ impl Bootstrap {
     ) -> Result<Bootstrap, BootstrapError> {
         let exchange =
             |mine: &[u8]| exchange(mine).map_err(|error| BootstrapError::Allgather(error.to_string()));
-        Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
+        Bootstrap::new(id, count, "allgather", ExchangeMethod::Allgather(Box::new(exchange)))
     }
 
     /// Creates a bootstrap over the program's own meeting, for processes that do not know their ids before it. `meet`
@@ -89,12 +89,12 @@ impl Bootstrap {
     /// returns when all have met. Every process calls it once. `name` is returned by [`launcher`](Self::launcher).
     pub fn with_meeting<E: fmt::Display>(
         name: &'static str,
-        meet: impl FnOnce(&str, Within) -> Result<Meeting, E> + 'static,
+        meet: impl FnOnce(&str, MeetingLimit) -> Result<Meeting, E> + 'static,
     ) -> Bootstrap {
-        let meet = |mine: &str, within: Within| {
+        let meet = |mine: &str, within: MeetingLimit| {
             meet(mine, within).map_err(|error| BootstrapError::Meeting(error.to_string()))
         };
-        Bootstrap::of(None, name, Means::Meeting(Box::new(meet)))
+        Bootstrap::of(None, name, ExchangeMethod::Meeting(Box::new(meet)))
     }
 
     /// Creates a bootstrap by a rule: nothing is exchanged before the nodes start. Reads the file of the secret.
@@ -104,12 +104,17 @@ impl Bootstrap {
     pub fn with_rule(rule: Rule, resolve: Resolve) -> Result<Bootstrap, BootstrapError> {
         let (id, count, launcher) = (rule.id(), rule.count(), rule.launcher());
         let secret = rule.secret_file().map(|file| read_secret(file)).transpose()?;
-        Bootstrap::new(id, count, launcher, Means::Rule(Ruled { rule, resolve, secret }))
+        Bootstrap::new(id, count, launcher, ExchangeMethod::Rule(RuleBootstrap { rule, resolve, secret }))
     }
 
-    fn new(id: Id, count: u32, launcher: &'static str, means: Means) -> Result<Bootstrap, BootstrapError> {
+    fn new(
+        id: Id,
+        count: u32,
+        launcher: &'static str,
+        method: ExchangeMethod,
+    ) -> Result<Bootstrap, BootstrapError> {
         match id < count {
-            true => Ok(Bootstrap::of(Some((id, count)), launcher, means)),
+            true => Ok(Bootstrap::of(Some((id, count)), launcher, method)),
             false => {
                 let why =
                     format!("it says that this is id {id} of {count}: ids are 0 to {}", i64::from(count) - 1);
@@ -118,11 +123,11 @@ impl Bootstrap {
         }
     }
 
-    fn of(place: Option<(Id, u32)>, launcher: &'static str, means: Means) -> Bootstrap {
+    fn of(place: Option<(Id, u32)>, launcher: &'static str, method: ExchangeMethod) -> Bootstrap {
         Bootstrap {
             place,
             launcher,
-            means,
+            method,
             limit: LIMIT,
             begun: None,
             link: LinkKind::DEFAULT,
@@ -188,15 +193,15 @@ impl Bootstrap {
         functions: &Functions,
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Member, BootstrapError> {
-        let Bootstrap { place, launcher, means, limit, begun, link, address } = self;
+        let Bootstrap { place, launcher, method, limit, begun, link, address } = self;
         let until = begun.unwrap_or_else(Instant::now) + limit;
         let wanted = std::env::var(HOST_ADDRESS).ok();
         let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
-        let Begun { id, count, mine, own, met, groups, farewell } =
-            begin(means, place, (wanted, link), (limit, until))?;
+        let Startup { id, count, mine, own, met, groups, farewell } =
+            begin(method, place, (wanted, link), (limit, until))?;
         let rounds = Rounds::register(functions, &mine)?;
-        let (all, ruled) = (matches!(met, Met::All(..)), matches!(met, Met::Ruled { .. }));
-        let (trust, mut known) = met.known();
+        let (all, ruled) = (matches!(met, KnownEntries::All(..)), matches!(met, KnownEntries::Rule { .. }));
+        let (trust, mut known) = met.into_parts();
         known.insert(id, mine.clone());
         let builder = build(Node::builder(id).functions(functions)).link(link);
         let node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?)?;
@@ -238,12 +243,12 @@ impl Bootstrap {
 }
 
 /// The state of a process before its node starts.
-struct Begun {
+struct Startup {
     id: Id,
     count: u32,
     mine: Entry,
     own: Endpoint,
-    met: Met,
+    met: KnownEntries,
     /// The groups of the ids, unless they follow from the host names.
     groups: Option<Hosts>,
     farewell: Farewell,
@@ -251,59 +256,60 @@ struct Begun {
 
 /// Listens, and exchanges entries with the neighbours, or with all.
 fn begin(
-    means: Means,
+    method: ExchangeMethod,
     place: Option<(Id, u32)>,
     (wanted, link): (Option<IpAddr>, LinkKind),
     (limit, until): (Duration, Instant),
-) -> Result<Begun, BootstrapError> {
+) -> Result<Startup, BootstrapError> {
     // Only a meeting has no place. Its abstract addresses are unique without an id.
     let (id, count) = place.unwrap_or_default();
     let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
-    let begun =
-        |mine, own, met| Begun { id, count, mine, own, met, groups: None, farewell: Farewell::default() };
-    Ok(match means {
-        Means::Space(mut space) => {
+    let startup =
+        |mine, own, met| Startup { id, count, mine, own, met, groups: None, farewell: Farewell::default() };
+    Ok(match method {
+        ExchangeMethod::Space(mut space) => {
             let (mine, own) = Endpoint::listen(id, space.one_host(), wanted, (link, until))?;
             let met = meet(space.as_mut(), &mine, drawn()?, until)?;
             let farewell = Farewell::to_launcher(space);
-            Begun { farewell, ..begun(mine, own, Met::Neighbours(met)) }
+            Startup { farewell, ..startup(mine, own, KnownEntries::Neighbours(met)) }
         }
-        Means::Allgather(exchange) => {
+        ExchangeMethod::Allgather(exchange) => {
             // A single process is on one host.
             let (mine, own) = Endpoint::listen(id, (count == 1).then_some(true), wanted, (link, until))?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
-            begun(mine, own, Met::All(Trust::of(common), entries))
+            startup(mine, own, KnownEntries::All(Trust::of(common), entries))
         }
-        Means::Meeting(meet) => {
+        ExchangeMethod::Meeting(meet) => {
             let (mine, own) = Endpoint::listen(id, None, wanted, (link, until))?;
-            let within = Within { limit, left: until.saturating_duration_since(Instant::now()) };
+            let within = MeetingLimit { limit, left: until.saturating_duration_since(Instant::now()) };
             let meeting = meet(&mine.to_string(), within)?;
-            let Known { id, count, job, secret, entries, hosts, farewell } = known(meeting, &mine)?;
+            let CheckedMeeting { id, count, job, secret, entries, hosts, farewell } =
+                check_meeting(meeting, &mine)?;
             let trust = Trust::of(Common { job, secret });
             let groups = Some(hosts);
-            Begun { id, count, groups, farewell, ..begun(mine, own, Met::All(trust, entries)) }
+            Startup { id, count, groups, farewell, ..startup(mine, own, KnownEntries::All(trust, entries)) }
         }
-        Means::Rule(ruled) => {
+        ExchangeMethod::Rule(ruled) => {
             let (mine, own, entries) = ruled.meet(wanted, until)?;
             let trust =
                 Trust { job: ruled.rule.job(), secret: ruled.secret, first_run: !ruled.rule.may_restart() };
-            begun(mine, own, Met::Ruled { trust, entries })
+            startup(mine, own, KnownEntries::Rule { trust, entries })
         }
     })
 }
 
 /// The processes whose entries are known before the node starts.
-enum Met {
-    Neighbours(Found),
+enum KnownEntries {
+    Neighbours(ExchangeResult),
     All(Trust, BTreeMap<Id, Entry>),
-    Ruled { trust: Trust, entries: BTreeMap<Id, Entry> },
+    Rule { trust: Trust, entries: BTreeMap<Id, Entry> },
 }
 
-impl Met {
-    fn known(self) -> (Trust, BTreeMap<Id, Entry>) {
+impl KnownEntries {
+    fn into_parts(self) -> (Trust, BTreeMap<Id, Entry>) {
         match self {
-            Met::Neighbours(Found { common, entries }) => (Trust::of(common), entries),
-            Met::All(trust, entries) | Met::Ruled { trust, entries } => (trust, entries),
+            KnownEntries::Neighbours(ExchangeResult { common, entries }) => (Trust::of(common), entries),
+            KnownEntries::All(trust, entries) | KnownEntries::Rule { trust, entries } => (trust, entries),
         }
     }
 }
@@ -321,7 +327,7 @@ fn meet(
     mine: &Entry,
     drawn: Option<Common>,
     until: Instant,
-) -> Result<Found, BootstrapError> {
+) -> Result<ExchangeResult, BootstrapError> {
     let (launcher, max) = (space.launcher(), space.value_max());
     let room = || BootstrapError::Room { launcher, max };
     let exchange = Exchange::new(space.id(), space.count(), &mine.to_string(), drawn, max);
@@ -330,12 +336,14 @@ fn meet(
     // Terminates: the exchange has a bounded number of operations.
     while let Some(want) = exchange.want() {
         match want {
-            Want::Put { key, value } => space.put(&key, &value, left())?,
-            Want::Fence => space.fence(left())?,
-            Want::Get { of, key } => {
+            SpaceOperation::Put { key, value } => space.put(&key, &value, left())?,
+            SpaceOperation::Fence => space.fence(left())?,
+            SpaceOperation::Get { of, key } => {
                 let value = zeroize::Zeroizing::new(space.get(of, &key, left())?);
-                let useless =
-                    |useless: exchange::Useless| BootstrapError::Entry { of: useless.of, why: useless.why };
+                let useless = |useless: exchange::InvalidValue| BootstrapError::Entry {
+                    of: useless.of,
+                    why: useless.why,
+                };
                 exchange.give(&value).map_err(useless)?;
             }
         }

@@ -115,7 +115,7 @@ impl Node {
         call: CallId,
         result: Result<(), Box<Reason>>,
     ) -> Result<(ResponseHead, OwnAnswer<'_>), Box<Answer>> {
-        self.recent.add(call);
+        self.completed.add(call);
         if let Err(reason) = result {
             cold_path();
             return Err(Box::new(self.failed_alone(1, Cause::of(self.config.me, Stage::Func, *reason))));

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::wire::message::SubtreeReply;
 
 /// A reply with the place of its child in the list.
-pub(super) type Placed = (u32, SubtreeReply);
+pub(super) type PlacedReply = (u32, SubtreeReply);
 
 /// Number of replies for which an ended call keeps memory: as many as an id has children in most trees.
 const ROOM_KEPT: usize = 16;
@@ -15,7 +15,7 @@ const ROOM_KEPT: usize = 16;
 /// A queue of replies. At most one for each child; in a partial call, the parts of each.
 #[derive(Debug, Default)]
 pub(super) struct Arrived {
-    replies: SmallVec<[Placed; 1]>,
+    replies: SmallVec<[PlacedReply; 1]>,
     /// Number of replies taken, from the front.
     taken: usize,
 }
@@ -26,7 +26,7 @@ impl Arrived {
     }
 
     /// Takes the reply that arrived first.
-    pub(super) fn pop_front(&mut self) -> Option<Placed> {
+    pub(super) fn pop_front(&mut self) -> Option<PlacedReply> {
         let (place, reply) = self.replies.get_mut(self.taken)?;
         let first = (*place, std::mem::take(reply));
         self.taken += 1;
@@ -41,7 +41,7 @@ impl Arrived {
     }
 
     /// The replies that have not been taken, in list order.
-    pub(super) fn in_list_order(&mut self) -> &[Placed] {
+    pub(super) fn in_list_order(&mut self) -> &[PlacedReply] {
         let left = &mut self.replies[self.taken..];
         if left.len() > 1 {
             left.sort_unstable_by_key(|(place, _)| *place);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
-use super::arrived::{Arrived, Placed};
+use super::arrived::{Arrived, PlacedReply};
 use super::list_order::ListOrder;
 use super::load::Unasked;
 use super::plans::{Plan, PlannedChild};
 use super::reservation::Reservation;
-use super::runs::Turn;
+use super::run_queue::QueuePosition;
 use super::streaming_replies::StreamingReplies;
-use super::{Reply, Taken, Time};
+use super::{FuncState, Reply, Time};
 use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{Coverage, Reason, Report, Request, Status};
 
@@ -31,11 +31,11 @@ pub(super) enum Origin {
 
 /// The node's own part of a call.
 #[derive(Debug)]
-pub(super) enum Own {
+pub(super) enum OwnPart {
     /// func has not begun, or runs for the first time.
     Pending,
     /// func takes its data as they arrive, and has begun; `None` while it runs.
-    Taking(Option<Taken>),
+    Taking(Option<FuncState>),
     /// func has ended and will answer later.
     Deferred,
     /// func has ended; this is the reply so far.
@@ -55,12 +55,12 @@ fn ends(request: &Request, begun: Time) -> (Time, Time) {
     (begun.plus(request.limit), begun.plus(request.left.max(request.limit)))
 }
 
-impl Own {
+impl OwnPart {
     /// The initial part of a new call; a root that only watches has no func to run.
-    fn begin(origin: &Origin) -> Own {
+    fn begin(origin: &Origin) -> OwnPart {
         match origin {
-            Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
-            _ => Own::Pending,
+            Origin::Here { watch: true, .. } => OwnPart::Ready(Reply::default()),
+            _ => OwnPart::Pending,
         }
     }
 }
@@ -69,7 +69,7 @@ impl Own {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JobState {
     Idle,
-    Queued(Turn),
+    Queued(QueuePosition),
     Running,
 }
 
@@ -149,7 +149,7 @@ pub(super) struct Call {
     pub(super) last: u32,
     /// When the root's time limit passes; later no parent asks for the call.
     pub(super) until: Time,
-    pub(super) own: Own,
+    pub(super) own: OwnPart,
     /// A deferred reply that arrived before func ended: the token may be used while func is still running.
     pub(super) early: Option<Box<Result<Reply, Box<Reason>>>>,
     pub(super) job: JobState,
@@ -172,12 +172,12 @@ pub(super) struct Call {
     /// Replies that wait for their turn, if callback merges in list order.
     order: Option<Box<ListOrder>>,
     /// Streaming replies: those whose data are still arriving.
-    pub(super) rising: Option<Box<StreamingReplies>>,
+    pub(super) streaming: Option<Box<StreamingReplies>>,
     pub(super) partial: PartialState,
     /// When the call arrived here.
     pub(super) begun: Time,
     /// The memory that the call reserves.
-    pub(super) held: Reservation,
+    pub(super) reservation: Reservation,
 }
 
 impl Child {
@@ -201,7 +201,7 @@ impl Child {
 
 impl Call {
     pub(super) fn new(request: Arc<Request>, origin: Origin, begun: Time) -> Call {
-        let own = Own::begin(&origin);
+        let own = OwnPart::begin(&origin);
         let (job, children, arrived) = (JobState::Idle, None, Arrived::default());
         let by_id = BTreeMap::new();
         let (deadline, until) = ends(&request, begun);
@@ -223,9 +223,9 @@ impl Call {
             awaited: 0,
             arrived,
             order: None,
-            rising: None,
+            streaming: None,
             begun,
-            held: Reservation::default(),
+            reservation: Reservation::default(),
         }
     }
 
@@ -233,15 +233,15 @@ impl Call {
     pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
         (self.partial.adopted, self.late, self.last) = (request.adopted, false, 0);
         (self.deadline, self.until) = ends(&request, begun);
-        self.own = Own::begin(&origin);
+        self.own = OwnPart::begin(&origin);
         (self.request, self.origin, self.begun) = (request, origin, begun);
     }
 
     /// Drops the contents of an ended call but keeps its allocations; `nothing` replaces its request.
     pub(super) fn empty(&mut self, nothing: &Arc<Request>) {
         self.request = Arc::clone(nothing);
-        (self.own, self.held) = (Own::Lent, Reservation::default());
-        (self.early, self.job, self.children, self.rising) = (None, JobState::Idle, None, None);
+        (self.own, self.reservation) = (OwnPart::Lent, Reservation::default());
+        (self.early, self.job, self.children, self.streaming) = (None, JobState::Idle, None, None);
         self.by_id.clear();
         (self.unasked, self.is_delayed) = (None, false);
         self.arrived.empty();
@@ -254,17 +254,21 @@ impl Call {
     /// that is not partial merges nothing more.
     pub(super) fn next_step(&self) -> Step {
         if self.late && !self.request.partial {
-            let all = self.awaited == 0 && matches!(self.own, Own::Ready(_));
+            let all = self.awaited == 0 && matches!(self.own, OwnPart::Ready(_));
             return if all { Step::TooLate } else { Step::Wait };
         }
-        let executed = !matches!(self.own, Own::Pending | Own::Taking(_));
+        let executed = !matches!(self.own, OwnPart::Pending | OwnPart::Taking(_));
         if self.children.is_none() && (executed || self.request.forward_first) {
             return Step::Forward;
         }
         match (&self.job, &self.own) {
-            (JobState::Idle, Own::Pending | Own::Taking(_)) if self.request.data.is_due() => Step::Func,
-            (JobState::Idle, Own::Ready(_)) if self.waits_for_callback() => Step::Callback,
-            (JobState::Idle, Own::Ready(_) | Own::Failed) if self.children.is_some() && self.awaited == 0 => {
+            (JobState::Idle, OwnPart::Pending | OwnPart::Taking(_)) if self.request.data.is_due() => {
+                Step::Func
+            }
+            (JobState::Idle, OwnPart::Ready(_)) if self.waits_for_callback() => Step::Callback,
+            (JobState::Idle, OwnPart::Ready(_) | OwnPart::Failed)
+                if self.children.is_some() && self.awaited == 0 =>
+            {
                 Step::Respond
             }
             _ => Step::Wait,
@@ -281,7 +285,7 @@ impl Call {
     }
 
     /// Takes the reply that callback merges next, and its child's place.
-    pub(super) fn next_reply(&mut self) -> Option<Placed> {
+    pub(super) fn next_reply(&mut self) -> Option<PlacedReply> {
         match &mut self.order {
             Some(order) => order.pop(),
             None => self.arrived.pop_front(),
@@ -300,7 +304,7 @@ impl Call {
     /// Adds a reply that has arrived.
     pub(super) fn reply_came(&mut self, place: u32, reply: SubtreeReply) {
         match &mut self.order {
-            Some(order) => order.hold(place, reply),
+            Some(order) => order.add(place, reply),
             None => self.arrived.push(place, reply),
         }
     }
@@ -335,7 +339,7 @@ impl Call {
 
     /// Takes over a call from the fast path: func has run, and the request has been sent to the children of a plan.
     pub(super) fn take_over(&mut self, plan: &Plan, own: Reply) {
-        self.own = Own::Ready(own);
+        self.own = OwnPart::Ready(own);
         let child = |child: &PlannedChild| Child {
             id: child.id,
             group: child.group,
@@ -469,10 +473,12 @@ impl Call {
     pub(super) fn coverage(&self, own_failed: bool, failed: Option<(usize, &Coverage)>) -> Coverage {
         let own = match (&self.own, &self.job) {
             _ if own_failed => Status::Failed,
-            (Own::Failed, _) => Status::Failed,
-            (Own::Ready(_) | Own::Lent | Own::LentLater | Own::Given, _) => Status::Done,
-            (Own::Pending, JobState::Idle | JobState::Queued(_)) => Status::Unreached,
-            (Own::Pending, JobState::Running) | (Own::Taking(_) | Own::Deferred, _) => Status::Unknown,
+            (OwnPart::Failed, _) => Status::Failed,
+            (OwnPart::Ready(_) | OwnPart::Lent | OwnPart::LentLater | OwnPart::Given, _) => Status::Done,
+            (OwnPart::Pending, JobState::Idle | JobState::Queued(_)) => Status::Unreached,
+            (OwnPart::Pending, JobState::Running) | (OwnPart::Taking(_) | OwnPart::Deferred, _) => {
+                Status::Unknown
+            }
         };
         let mut coverage = Coverage::all(own, 1);
         let Some(children) = &self.children else {

@@ -145,12 +145,12 @@ impl Calls {
     }
 
     /// Whether so many calls were in flight at once, since memory was last freed, that the tables are large.
-    pub(super) fn holds_room(&self) -> bool {
+    pub(super) fn has_spare_memory(&self) -> bool {
         self.large
     }
 
     /// Frees the memory of ended calls. Slots in use stay.
-    pub(super) fn release_room(&mut self) {
+    pub(super) fn release_spare_memory(&mut self) {
         self.large = false;
         self.spare = Vec::new();
         while let Some(None) = self.others.last() {
@@ -210,7 +210,7 @@ mod tests {
                         model.remove(&sequence);
                     }
                     // Free slots at the end were dropped but still given out: the next call had no place.
-                    (3, _) => calls.release_room(),
+                    (3, _) => calls.release_spare_memory(),
                     _ => {}
                 }
                 for sequence in 0..12 {

@@ -106,7 +106,7 @@ impl Deadlines {
     }
 
     /// Frees the memory of ended entries.
-    pub(super) fn release_room(&mut self) {
+    pub(super) fn release_spare_memory(&mut self) {
         self.queue.shrink_to_fit();
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::call::{Call, JobState, Origin, Own};
-use super::runs::Runs;
+use super::call::{Call, JobState, Origin, OwnPart};
+use super::run_queue::RunQueue;
 use super::slot::Slot;
 use super::{Node, Output, Start};
 use crate::wire::message::Answer;
@@ -121,7 +121,7 @@ impl Node {
         let call = self.tickets.get(&ticket).and_then(|id| self.calls.named(*id));
         let Some(call) = call else { return 0 };
         let classes = call.request.classes;
-        let func = matches!(call.own, Own::Pending | Own::Taking(_));
+        let func = matches!(call.own, OwnPart::Pending | OwnPart::Taking(_));
         let callback = call.request.callback.is_some() && call.request.ids.len() > 1;
         let bit = |needed: bool, class: u8| u64::from(needed) << class.min(63);
         bit(func, classes.func) | bit(callback, classes.callback)
@@ -130,7 +130,7 @@ impl Node {
     /// Handles a lost link: calls that wait for the peer fail, and calls from it are dropped; partial calls go on
     /// without it.
     pub(super) fn link_lost(&mut self, peer: Id, kind: CauseKind, why: &str, unreached: bool) {
-        self.recent.unlinked(peer);
+        self.completed.unlinked(peer);
         self.liveness.lost(peer);
         self.load.drop_requests(peer);
         let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
@@ -207,48 +207,48 @@ pub(super) fn outlasted(me: Id, limit: Duration) -> Cause {
 }
 
 /// Returns the cause for a passed time limit: what the call was waiting for.
-pub(super) fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
+pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue) -> Cause {
     let limit = call.request.limit;
     let here = |stage, doing: String| passed(me, limit, stage, &doing);
     match (&call.own, &call.job) {
-        (Own::Pending | Own::Taking(_), JobState::Running) => here(
+        (OwnPart::Pending | OwnPart::Taking(_), JobState::Running) => here(
             Stage::Func,
-            format!("while func was running{}", waiting(runs.awaited_by(call.request.call))),
+            format!("while func was running{}", waiting(run_queue.awaited_by(call.request.call))),
         ),
-        (Own::Pending | Own::Taking(_), JobState::Queued(turn)) => here(
+        (OwnPart::Pending | OwnPart::Taking(_), JobState::Queued(position)) => here(
             Stage::Func,
             format!(
                 "while func waited for its turn behind other functions of this id{}",
-                waiting(runs.awaited_before(*turn))
+                waiting(run_queue.awaited_before(*position))
             ),
         ),
-        (Own::Pending | Own::Taking(_), JobState::Idle) => {
+        (OwnPart::Pending | OwnPart::Taking(_), JobState::Idle) => {
             let data = &call.request.data;
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }
-        (Own::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
-        (Own::Given, _) => call.held_up(me),
-        (Own::LentLater, _) => {
+        (OwnPart::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
+        (OwnPart::Given, _) => call.held_up(me),
+        (OwnPart::LentLater, _) => {
             here(Stage::Callback, "before the deferred reply of callback was given".into())
         }
-        (Own::Lent, _) => here(
+        (OwnPart::Lent, _) => here(
             Stage::Callback,
-            format!("while callback was running{}", waiting(runs.awaited_by(call.request.call))),
+            format!("while callback was running{}", waiting(run_queue.awaited_by(call.request.call))),
         ),
-        (Own::Ready(_), JobState::Queued(turn)) => here(
+        (OwnPart::Ready(_), JobState::Queued(position)) => here(
             Stage::Callback,
             format!(
                 "while callback waited for its turn behind other functions of this id{}",
-                waiting(runs.awaited_before(*turn))
+                waiting(run_queue.awaited_before(*position))
             ),
         ),
-        (Own::Ready(_) | Own::Failed, _) if call.children.is_none() => {
+        (OwnPart::Ready(_) | OwnPart::Failed, _) if call.children.is_none() => {
             here(Stage::Forward, "before the request was passed on".into())
         }
-        (Own::Ready(_) | Own::Failed, JobState::Idle) if call.awaited == 0 => {
+        (OwnPart::Ready(_) | OwnPart::Failed, JobState::Idle) if call.awaited == 0 => {
             here(Stage::Callback, "before callback merged what came last".into())
         }
-        (Own::Ready(_) | Own::Failed, _) => {
+        (OwnPart::Ready(_) | OwnPart::Failed, _) => {
             let awaited: Vec<Id> = call.silent_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);
             let more = match call.awaited.saturating_sub(awaited.len()) {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gpc_trees::Id;
 
 use super::Reply;
-use super::call::{Call, Origin, Own};
+use super::call::{Call, Origin, OwnPart};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
@@ -17,8 +17,8 @@ use crate::wire::{Cause, CauseKind, Coverage, Failure, Stage, Status};
 /// Returns the answer of a call whose children are all done. It takes the replies out of the call.
 pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     let me = call.request.ids.first().unwrap_or_default();
-    let own = match std::mem::replace(&mut call.own, Own::Lent) {
-        Own::Ready(reply) => reply,
+    let own = match std::mem::replace(&mut call.own, OwnPart::Lent) {
+        OwnPart::Ready(reply) => reply,
         _ => Reply::default(),
     };
     if !call.request.reply_wanted {
@@ -103,8 +103,10 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
         (_, false) => Ok(SubtreeReply::default()),
         (Some(_), true) => merged(call),
         (None, true) => {
-            let own = match std::mem::replace(&mut call.own, Own::Failed) {
-                Own::Ready(reply) if !matches!(call.origin, Origin::Here { watch: true, .. }) => Some(reply),
+            let own = match std::mem::replace(&mut call.own, OwnPart::Failed) {
+                OwnPart::Ready(reply) if !matches!(call.origin, Origin::Here { watch: true, .. }) => {
+                    Some(reply)
+                }
                 _ => None,
             };
             aggregated(call, own)
@@ -136,9 +138,9 @@ fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
     // A root that only watches has no value of its own, except what callback has merged from others.
     let watches = matches!(call.origin, Origin::Here { watch: true, .. });
     let nothing_own = watches && call.partial.merged.is_empty() && !arrived.is_empty();
-    let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
-        Own::Ready(_) if nothing_own => arrived,
-        Own::Ready(own) => std::iter::once(merged_alone(own)).chain(arrived).collect(),
+    let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, OwnPart::Failed) {
+        OwnPart::Ready(_) if nothing_own => arrived,
+        OwnPart::Ready(own) => std::iter::once(merged_alone(own)).chain(arrived).collect(),
         _ => std::mem::take(&mut call.partial.merged).into_iter().chain(arrived).collect(),
     };
     if parts.len() == 1 {

@@ -29,9 +29,9 @@ pub struct Job {
 
 /// Intermediate state of a func that takes its data as they arrive. The chain stores it between two jobs and does not
 /// inspect it.
-pub struct Taken(pub Box<dyn Any + Send>);
+pub struct FuncState(pub Box<dyn Any + Send>);
 
-impl fmt::Debug for Taken {
+impl fmt::Debug for FuncState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Taken")
     }
@@ -43,7 +43,7 @@ pub enum Work {
     /// func, with an empty reply.
     Func,
     /// func continues: more of the data that it takes as they arrive are present, or all of them.
-    More(Taken),
+    More(FuncState),
     /// callback, to merge a child's reply into the node's own.
     Callback {
         /// The child.
@@ -63,7 +63,7 @@ pub enum JobResult {
     /// func or callback has kept a token, and answers once, later, with [`Input::Answered`](super::Input::Answered).
     Deferred,
     /// func has taken the available data, and continues when more arrive.
-    Taken(Taken),
+    Taken(FuncState),
     /// The function failed.
     Failed(Box<Reason>),
     /// The function was not run, for example because it is unknown here.

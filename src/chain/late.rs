@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpc_trees::{Id, Tree};
 
-use super::call::{Call, JobState, Origin, Own};
+use super::call::{Call, JobState, Origin, OwnPart};
 use super::failing::expiry;
 use super::slot::Slot;
 use super::{Node, Output, Time};
@@ -81,14 +81,14 @@ impl Call {
 
     /// Whether the call has nothing left to do here until the children answer.
     fn awaits_children_alone(&self) -> bool {
-        let own = matches!(self.own, Own::Ready(_) | Own::Given);
+        let own = matches!(self.own, OwnPart::Ready(_) | OwnPart::Given);
         own && self.job == JobState::Idle && self.children.is_some() && self.unasked.is_none()
     }
 
     /// Whether the limit of this partial call has passed before the node was ticked. Then answers that arrive now are
     /// reports, and callback has the time for reports to merge them.
     pub(super) fn begins_late(&self, now: Time) -> bool {
-        let own = matches!(self.own, Own::Ready(_) | Own::Failed);
+        let own = matches!(self.own, OwnPart::Ready(_) | OwnPart::Failed);
         self.request.partial && !self.late && self.deadline <= now && own && self.children.is_some()
     }
 
@@ -151,7 +151,7 @@ impl Node {
     /// Handles that the limit of a call has passed, or the time for reports after it.
     pub(super) fn limit_passes(&mut self, slot: Slot) {
         let Some(call) = self.calls.get(slot) else { return };
-        let cause = expiry(self.config.me, call, &self.runs);
+        let cause = expiry(self.config.me, call, &self.run_queue);
         if call.request.partial {
             self.expire_partial(slot, cause);
         } else if call.late || !call.awaits_children_alone() {
@@ -174,11 +174,11 @@ impl Node {
     pub(super) fn own_part_expires(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let id = call.request.call;
-        let later = matches!(call.own, Own::Deferred | Own::LentLater);
+        let later = matches!(call.own, OwnPart::Deferred | OwnPart::LentLater);
         let job = std::mem::replace(&mut call.job, JobState::Idle);
         call.own_failed(cause);
         match job {
-            JobState::Queued(turn) => self.runs.leave(turn),
+            JobState::Queued(position) => self.run_queue.leave(position),
             JobState::Running => self.emit(Output::Stopped(id)),
             JobState::Idle if later => self.emit(Output::Stopped(id)),
             JobState::Idle => {}

@@ -1,4 +1,4 @@
-//! Replies that a callback merges in list order: those that arrive early are held until all before them have been
+//! Replies that a callback merges in list order: those that arrive early wait until all before them have been
 //! merged.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "The action for any response", which merges each response as it
@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::arrived::Placed;
+use super::arrived::PlacedReply;
 use crate::wire::message::SubtreeReply;
 
 /// The awaited children, and the replies that have arrived, both by place in the list. At most one entry for each
@@ -20,7 +20,7 @@ pub(super) struct ListOrder {
     /// have answered.
     awaited: BinaryHeap<Reverse<(u32, u32)>>,
     /// By place, and for each place in order of arrival.
-    held: BTreeMap<(u32, u64), SubtreeReply>,
+    waiting: BTreeMap<(u32, u64), SubtreeReply>,
     came: u64,
 }
 
@@ -31,8 +31,8 @@ impl ListOrder {
     }
 
     /// Adds a reply of the child at this place.
-    pub(super) fn hold(&mut self, place: u32, reply: SubtreeReply) {
-        self.held.insert((place, self.came), reply);
+    pub(super) fn add(&mut self, place: u32, reply: SubtreeReply) {
+        self.waiting.insert((place, self.came), reply);
         self.came += 1;
     }
 
@@ -46,18 +46,18 @@ impl ListOrder {
     /// Whether a reply is present with no awaited child before it.
     pub(super) fn has_next(&self) -> bool {
         let first = self.awaited.peek().map_or(u32::MAX, |Reverse((place, _))| *place);
-        self.held.first_key_value().is_some_and(|((place, _), _)| *place < first)
+        self.waiting.first_key_value().is_some_and(|((place, _), _)| *place < first)
     }
 
     /// Takes the next reply that no awaited child precedes.
-    pub(super) fn pop(&mut self) -> Option<Placed> {
-        let next = self.has_next().then(|| self.held.pop_first()).flatten();
+    pub(super) fn pop(&mut self) -> Option<PlacedReply> {
+        let next = self.has_next().then(|| self.waiting.pop_first()).flatten();
         next.map(|((place, _), reply)| (place, reply))
     }
 
     /// Takes all replies in list order, even those behind awaited children.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = SubtreeReply> + use<> {
-        std::mem::take(&mut self.held).into_values()
+        std::mem::take(&mut self.waiting).into_values()
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             for place in answers {
                 awaited.remove(&place);
                 if !lost.contains(&place) {
-                    (0..parts).for_each(|part| order.hold(place, reply(place, part)));
+                    (0..parts).for_each(|part| order.add(place, reply(place, part)));
                 }
                 order.settle(|index| awaited.contains(&index));
                 while let Some((place, reply)) = order.pop() {
@@ -109,15 +109,15 @@ mod tests {
     fn those_that_take_the_place_of_a_lost_child_come_before_the_next() {
         let mut order = ListOrder::default();
         (0..2).for_each(|index| order.expect(index * 4, index));
-        order.hold(4, reply(4, 0));
+        order.add(4, reply(4, 0));
         assert!(order.pop().is_none());
         // The child at place 0 is lost, and those at 1 and 2 are adopted.
         order.expect(1, 2);
         order.expect(2, 3);
         order.settle(|index| index > 1);
-        order.hold(2, reply(2, 0));
+        order.add(2, reply(2, 0));
         assert!(order.pop().is_none());
-        order.hold(1, reply(1, 0));
+        order.add(1, reply(1, 0));
         order.settle(|_| false);
         let places: Vec<u32> = std::iter::from_fn(|| order.pop()).map(|(place, _)| place).collect();
         assert_eq!(places, [1, 2, 4]);
@@ -127,8 +127,8 @@ mod tests {
     fn at_the_end_all_come_in_list_order() {
         let mut order = ListOrder::default();
         (0..3).for_each(|index| order.expect(index, index));
-        order.hold(2, reply(2, 0));
-        order.hold(1, reply(1, 0));
+        order.add(2, reply(2, 0));
+        order.add(1, reply(1, 0));
         assert!(!order.has_next());
         assert_eq!(order.drain().map(|reply| reply.level).collect::<Vec<_>>(), [4, 8]);
     }

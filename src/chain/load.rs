@@ -33,7 +33,7 @@ pub(super) struct Delayed {
 
 /// The next item of waiting work.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum WaitingWork {
     /// Continue sending this call's request to its children.
     Call(CallId),
     /// Begin this request.
@@ -140,8 +140,8 @@ impl Load {
     }
 
     /// Adds a waiting request of this parent.
-    pub(super) fn delay(&mut self, parent: Id, request: Arc<Request>, came: Time, held: Reservation) {
-        self.queue(parent).requests.push_back(Delayed { request, came, _held: held });
+    pub(super) fn delay(&mut self, parent: Id, request: Arc<Request>, came: Time, reservation: Reservation) {
+        self.queue(parent).requests.push_back(Delayed { request, came, _held: reservation });
     }
 
     /// Adds a waiting call of this parent.
@@ -151,15 +151,15 @@ impl Load {
 
     /// Returns the next item and its parent; calls that have begun come first. `None` if the tick has done its part, or
     /// nothing waits.
-    pub(super) fn next(&mut self) -> Option<(Id, Next)> {
+    pub(super) fn next(&mut self) -> Option<(Id, WaitingWork)> {
         self.current = None;
         if self.is_over_tick() {
             return None;
         }
         let parent = self.turns.pop_front()?;
         let queue = self.queues.get_mut(&parent)?;
-        let call = queue.calls.pop_front().map(Next::Call);
-        let next = call.or_else(|| queue.requests.pop_front().map(Next::Request));
+        let call = queue.calls.pop_front().map(WaitingWork::Call);
+        let next = call.or_else(|| queue.requests.pop_front().map(WaitingWork::Request));
         match queue.calls.is_empty() && queue.requests.is_empty() {
             true => drop(self.queues.remove(&parent)),
             false => self.turns.push_back(parent),
@@ -239,7 +239,7 @@ impl Load {
     }
 
     /// Number of leaked entries: parents counted although nothing of theirs is in flight, and turns of removed queues.
-    pub(super) fn strays(&self, calls: usize) -> usize {
+    pub(super) fn leaks(&self, calls: usize) -> usize {
         let adopters = if calls == 0 { self.adopted.len() } else { 0 };
         adopters + self.turns.len().abs_diff(self.queues.len())
     }

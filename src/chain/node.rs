@@ -3,12 +3,12 @@
 use gpc_trees::Id;
 
 use super::calls::Calls;
+use super::completed_calls::CompletedCalls;
 use super::deadlines::Deadlines;
-use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::load::Load;
-use super::recent::Recent;
-use super::runs::Runs;
+use super::retained_answers::RetainedAnswers;
+use super::run_queue::RunQueue;
 use super::seeded_hash::{Seeded, SeededMap};
 use super::spots::Spots;
 use super::time::sooner;
@@ -27,11 +27,11 @@ pub struct Node {
     /// The calls that were started here, by the driver's ticket.
     pub(super) tickets: SeededMap<u64, CallId>,
     pub(super) deadlines: Deadlines,
-    pub(super) runs: Runs,
-    pub(super) recent: Recent,
+    pub(super) run_queue: RunQueue,
+    pub(super) completed: CompletedCalls,
     /// Whether new calls are rejected.
     pub(super) closed: bool,
-    pub(super) kept: KeptAnswers,
+    pub(super) retained: RetainedAnswers,
     pub(super) liveness: Liveness,
     pub(super) load: Load,
     /// `None` before the first short call.
@@ -50,10 +50,10 @@ impl Node {
             calls: Calls::new(config.seed),
             tickets: SeededMap::with_hasher(Seeded::new(config.seed)),
             deadlines: Deadlines::default(),
-            runs: Runs::new(std::iter::once(config.workers).chain(config.executors.iter().copied())),
-            recent: Recent::new(config.seed, &config.sizes),
+            run_queue: RunQueue::new(std::iter::once(config.workers).chain(config.executors.iter().copied())),
+            completed: CompletedCalls::new(config.seed, &config.sizes),
             closed: false,
-            kept: KeptAnswers::of(config.memory.clone(), config.me),
+            retained: RetainedAnswers::of(config.memory.clone(), config.me),
             liveness: Liveness::default(),
             load: Load::new(config.sizes.work),
             spots: None,
@@ -118,14 +118,14 @@ impl Node {
             Input::ReplyArrived { from, call } => self.reply_arrived(from, call),
             Input::ReplyRefused { from, call, why } => self.reply_refused(from, call, &why),
             Input::Ran { call, result } => self.ran(call, result),
-            Input::Waits { call, what } => self.runs.waits(call, what),
+            Input::Waits { call, what } => self.run_queue.waits(call, what),
             Input::Answered { call, result } => self.answered(call, result),
-            Input::LinkUp { peer, incarnation } => self.recent.linked(peer, incarnation),
+            Input::LinkUp { peer, incarnation } => self.completed.linked(peer, incarnation),
             Input::LinkLost { peer, kind, why, unreached } => self.link_lost(peer, kind, &why, unreached),
             Input::Unreachable { peer, call, why } => self.unreachable(peer, call, &why),
             Input::Tick => {
                 // After all other inputs of that time.
-                self.recent.partial.expire(self.now);
+                self.completed.partial.expire(self.now);
                 self.go_on_with_delayed();
             }
             Input::Heard(_) => {}
@@ -137,7 +137,7 @@ impl Node {
             self.end_late();
         }
         // After the calls: one of them may have left an answer that has already expired.
-        self.kept.expire(self.now);
+        self.retained.expire(self.now);
         self.run_ready();
     }
 
@@ -146,26 +146,26 @@ impl Node {
         if unlikely(self.load.is_waiting()) {
             return Some(self.now);
         }
-        if self.calls() == 0 && self.kept.len() == 0 {
-            return self.recent.partial.next();
+        if self.calls() == 0 && self.retained.len() == 0 {
+            return self.completed.partial.next();
         }
         let spots = self.spots.as_ref().and_then(|spots| spots.next());
         let calls = sooner(self.deadlines.next(), spots);
-        let ended = sooner(self.recent.partial.next(), self.kept.next());
+        let ended = sooner(self.completed.partial.next(), self.retained.next());
         sooner(calls, sooner(ended, self.liveness.next()))
     }
 
     /// Whether memory of ended calls is still allocated. A node without calls should release it soon.
-    pub fn holds_room(&self) -> bool {
-        self.calls.holds_room() | self.spots.as_ref().is_some_and(|spots| spots.holds_room())
+    pub fn has_spare_memory(&self) -> bool {
+        self.calls.has_spare_memory() | self.spots.as_ref().is_some_and(|spots| spots.has_spare_memory())
     }
 
     /// Frees the memory that ended calls left for later calls.
-    pub fn release_room(&mut self) {
-        self.spots.iter_mut().for_each(|spots| spots.release_room());
-        self.calls.release_room();
-        self.deadlines.release_room();
-        self.runs.release_room();
+    pub fn release_spare_memory(&mut self) {
+        self.spots.iter_mut().for_each(|spots| spots.release_spare_memory());
+        self.calls.release_spare_memory();
+        self.deadlines.release_spare_memory();
+        self.run_queue.release_spare_memory();
         self.tickets.shrink_to_fit();
     }
 
@@ -180,13 +180,13 @@ impl Node {
     }
 
     /// Number of answers retained for adopters.
-    pub fn answers_kept(&self) -> usize {
-        self.kept.len()
+    pub fn retained_answers(&self) -> usize {
+        self.retained.len()
     }
 
     /// Number of jobs that were started and whose result is missing.
     pub fn jobs_running(&self) -> usize {
-        self.runs.running()
+        self.run_queue.running()
     }
 
     /// Whether a call here awaits an answer of this child.

@@ -6,8 +6,8 @@
 
 use gpc_trees::{Groups, Id, adopted};
 
-use super::call::{Call, ChildAnswer, Origin, Own};
-use super::kept::{KEEP, Kept};
+use super::call::{Call, ChildAnswer, Origin, OwnPart};
+use super::retained_answers::{RETENTION, RetainedAnswer};
 use super::slot::Slot;
 use super::{Node, Output, gather, lies};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
@@ -75,7 +75,7 @@ impl Node {
                 return self.child_lost(slot, index, Status::Unknown, false, cause);
             }
         };
-        if let Err(cause) = self.room_for_reply(slot, &reply) {
+        if let Err(cause) = self.reserve_for_reply(slot, &reply) {
             return self.child_lost(slot, index, Status::Unknown, false, cause);
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -102,13 +102,13 @@ impl Node {
     /// arrive first or last.
     pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
-        let (old, skipped, ids) = match (self.calls.named(id), self.kept.get(id)) {
+        let (old, skipped, ids) = match (self.calls.named(id), self.retained.get(id)) {
             (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _)
                 if request.partial =>
             {
                 (*id, *skipped, &request.ids)
             }
-            (None, Some(kept)) => (kept.parent, kept.skipped, &kept.ids),
+            (None, Some(retained)) => (retained.parent, retained.skipped, &retained.ids),
             _ => return false,
         };
         if *ids != request.ids || request.skipped == skipped {
@@ -127,10 +127,10 @@ impl Node {
     /// Switches to the parent that has adopted this id: it gets the answer, at once if there is one.
     fn switch_parent(&mut self, from: Id, request: &Request) {
         let id = request.call;
-        if let Some(kept) = self.kept.get_mut(id) {
-            (kept.parent, kept.skipped) = (from, request.skipped);
-            kept.answer.report.coverage = kept.answer.report.coverage.doubted();
-            let answer = Answer::Partial(kept.answer.clone());
+        if let Some(retained) = self.retained.get_mut(id) {
+            (retained.parent, retained.skipped) = (from, request.skipped);
+            retained.answer.report.coverage = retained.answer.report.coverage.doubted();
+            let answer = Answer::Partial(retained.answer.clone());
             self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
             return;
         }
@@ -165,17 +165,17 @@ impl Node {
             let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
             self.emit(Output::Send { to: parent, message: Message::Response(Response { call: id, answer }) });
         }
-        if self.kept.get(id).is_some_and(|kept| kept.children.contains(&from)) {
-            self.kept.remove(id);
+        if self.retained.get(id).is_some_and(|retained| retained.children.contains(&from)) {
+            self.retained.remove(id);
         }
     }
 
     /// Handles a release: the root has its result.
     pub(super) fn released(&mut self, from: Id, id: CallId) {
-        if self.kept.get(id).is_some_and(|kept| kept.parent == from)
-            && let Some(kept) = self.kept.remove(id)
+        if self.retained.get(id).is_some_and(|retained| retained.parent == from)
+            && let Some(retained) = self.retained.remove(id)
         {
-            self.release(id, &kept.children);
+            self.release(id, &retained.children);
         }
     }
 
@@ -218,10 +218,11 @@ impl Node {
             }
             Origin::Parent { id: parent, skipped, .. } => {
                 let answer = Box::new(partial);
-                let (ids, until) = (call.request.ids.clone(), call.until.plus(KEEP));
-                let share = self.kept.share();
-                let kept = Kept { parent, skipped, answer: answer.clone(), ids, children, until, share };
-                self.kept.insert(id, kept, self.config.calls_max);
+                let (ids, until) = (call.request.ids.clone(), call.until.plus(RETENTION));
+                let share = self.retained.share();
+                let retained =
+                    RetainedAnswer { parent, skipped, answer: answer.clone(), ids, children, until, share };
+                self.retained.insert(id, retained, self.config.calls_max);
                 let answer = Answer::Partial(answer);
                 let message = Message::Response(Response { call: id, answer });
                 self.emit(Output::Send { to: parent, message });
@@ -235,8 +236,8 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let waits = call.awaited > 0 && !call.late;
         match call.own {
-            Own::Ready(_) | Own::Failed if waits => {}
-            Own::Ready(_) | Own::Failed => call.add_cause(cause),
+            OwnPart::Ready(_) | OwnPart::Failed if waits => {}
+            OwnPart::Ready(_) | OwnPart::Failed => call.add_cause(cause),
             _ => self.own_part_expires(slot, cause),
         }
         match waits {
@@ -312,7 +313,7 @@ impl Call {
     /// Marks the id's own part as failed: replies merged into it go up by themselves.
     pub(super) fn own_failed(&mut self, cause: Cause) {
         self.add_cause(cause);
-        self.own = Own::Failed;
+        self.own = OwnPart::Failed;
     }
 
     /// Records that a child's subtree is done, with values that wait for callback.
@@ -353,7 +354,7 @@ impl Call {
         let mut report = self.partial.report.take().map_or_else(Report::default, |report| *report);
         self.leave_unasked();
         let own = match self.own {
-            Own::Ready(_) => Status::Done,
+            OwnPart::Ready(_) => Status::Done,
             _ => Status::Failed,
         };
         report.coverage.push(own, 1);

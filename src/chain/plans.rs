@@ -199,7 +199,7 @@ impl Plans {
     }
 
     /// Names that belong to no plan.
-    pub(super) fn strays(&self) -> usize {
+    pub(super) fn leaks(&self) -> usize {
         self.by_hash.len().saturating_sub(self.plans.len())
     }
 

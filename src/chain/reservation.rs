@@ -20,15 +20,15 @@ impl Reservation {
     /// Sets the size of the node's own reply; returns false if it is over the budget.
     pub(super) fn own(&mut self, bytes: u64) -> bool {
         let rest = self.share.bytes().saturating_sub(self.own);
-        let held = self.share.hold(rest.saturating_add(bytes));
-        if held {
+        let fits = self.share.resize(rest.saturating_add(bytes));
+        if fits {
             self.own = bytes;
         }
-        held
+        fits
     }
 
     /// Subtracts a reply that has been merged and dropped.
     pub(super) fn merged(&mut self, reply: &SubtreeReply) {
-        let _ = self.share.hold(self.share.bytes().saturating_sub(reply.len()));
+        let _ = self.share.resize(self.share.bytes().saturating_sub(reply.len()));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::call::{Call, Origin};
-use super::kept::KEEP;
 use super::reservation::Reservation;
+use super::retained_answers::RETENTION;
 use super::{Node, Output, Start, Time};
 use crate::hint::unlikely;
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
@@ -46,16 +46,16 @@ impl Node {
             return;
         }
         self.tickets.insert(ticket, call);
-        let held = Reservation::of(&self.config.memory);
-        self.admit(request, Origin::Here { ticket, watch: start.watch }, held, self.now);
+        let reservation = Reservation::of(&self.config.memory);
+        self.admit(request, Origin::Here { ticket, watch: start.watch }, reservation, self.now);
     }
 
     /// Handles a request of a parent. It waits if earlier work of this parent waits.
     pub(super) fn request(&mut self, from: Id, request: Arc<Request>) {
         if unlikely(self.load.has_waiting(from))
-            && let Ok(held) = self.room_for(&request)
+            && let Ok(reservation) = self.reserve_for_request(&request)
         {
-            return self.load.delay(from, request, self.now, held);
+            return self.load.delay(from, request, self.now, reservation);
         }
         self.begin(from, request, self.now);
     }
@@ -77,11 +77,11 @@ impl Node {
         // id.
         let only = self.only_parent(&request).and_then(|()| self.old_enough(&request));
         let only = only.map_err(|cause| (cause, Status::Unknown));
-        let admitted = || self.admissible(&request).and_then(|()| self.room_for(&request));
+        let admitted = || self.admissible(&request).and_then(|()| self.reserve_for_request(&request));
         match only.and_then(|()| admitted().map_err(|cause| (cause, Status::Unreached))) {
-            Ok(held) => {
+            Ok(reservation) => {
                 let origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: true };
-                self.admit(request, origin, held, came);
+                self.admit(request, origin, reservation, came);
             }
             Err((cause, below)) => self.refuse_covering(from, &request, cause, below),
         }
@@ -103,7 +103,7 @@ impl Node {
     fn forgo(&mut self, request: &Request) {
         if request.partial && request.skipped > 0 {
             let until = self.now.plus(request.left.max(request.limit));
-            self.recent.partial.add(request.call, until.plus(KEEP));
+            self.completed.partial.add(request.call, until.plus(RETENTION));
         }
     }
 
@@ -126,13 +126,13 @@ impl Node {
         match self.calls.named(call).and_then(Call::parent) {
             Some(parent) => second(format!("second parent: id {parent} already sent call {call}")),
             // Several parents may send a partial call, but its answer is no longer retained here.
-            None if self.recent.contains(call) && request.partial && self.kept.get(call).is_none() => {
+            None if self.completed.contains(call) && request.partial && self.retained.get(call).is_none() => {
                 let message = format!(
                     "call {call} has already ended here, without an answer that could be given again: it was cancelled or released, or this id was given up for lost"
                 );
                 refuse(CauseKind::AlreadyEnded, message)
             }
-            None if self.recent.contains(call) => {
+            None if self.completed.contains(call) => {
                 second(format!("second parent: call {call} has already ended here"))
             }
             None => Ok(()),
@@ -205,11 +205,11 @@ impl Node {
         }
     }
 
-    fn admit(&mut self, request: Arc<Request>, origin: Origin, held: Reservation, begun: Time) {
+    fn admit(&mut self, request: Arc<Request>, origin: Origin, reservation: Reservation, begun: Time) {
         let id = request.call;
         let slot = self.calls.insert(request, origin, begun);
         if let Some(call) = self.calls.get_mut(slot) {
-            call.held = held;
+            call.reservation = reservation;
             self.deadlines.add(call.deadline, id);
         }
         if let Some(heartbeat) = self.config.heartbeat {

@@ -126,9 +126,9 @@ impl Node {
     fn may_run(&mut self, plan: &PlanKey<'_>, of: &Particulars<'_>) -> Option<usize> {
         let config = &self.config;
         // At once, without a branch for each.
-        let taken = !self.closed & self.runs.is_idle() & (self.calls() < config.calls_max);
+        let taken = !self.closed & self.run_queue.is_idle() & (self.calls() < config.calls_max);
         let admissible = (of.data.len() as u64 <= config.data_max) & (of.limit > 0);
-        let only = self.calls.find(of.call).is_none() & !self.recent.contains(of.call);
+        let only = self.calls.find(of.call).is_none() & !self.completed.contains(of.call);
         let (me, fan_out) = (config.me, config.trees.fan_out);
         // With nobody below, a plan costs next to nothing.
         let at_once = config.plan_at_once | plan.is_alone();
@@ -207,9 +207,9 @@ impl Node {
             // Longer than a call on the fast path holds uncounted: as long as all of its children's replies together may be.
             let long = result.is_ok() & (spots.reply_len() > SHORT_MAX);
             if unlikely(long & !forward_first)
-                && let Some(answer) = self.no_room_for_long_reply(ids)
+                && let Some(answer) = self.no_memory_for_long_reply(ids)
             {
-                self.recent.add(of.call);
+                self.completed.add(of.call);
                 return Ran::Answered(answer);
             }
             let place = self.spot_waits(asker, of, &mut send);
@@ -228,7 +228,7 @@ impl Node {
             return Ran::Waits;
         }
         let ((wanted, merged), reply_max) = (self.spots().plans.form(), self.config.reply_max);
-        self.recent.add(of.call);
+        self.completed.add(of.call);
         let (begun, limit) = (self.now, Duration::from_micros(of.limit));
         Ran::Answered(match result {
             Ok(()) if matches!(asker, Asker::Here { .. }) && unlikely(begun.plus(limit) <= now()) => {
@@ -344,7 +344,7 @@ impl Node {
         match spot.asker {
             // No peer may take a name that this id gives, whether its call has ended or not.
             Asker::Here { ticket, .. } => drop(self.tickets.remove(&ticket)),
-            Asker::Parent(_) => self.recent.add(spot.call),
+            Asker::Parent(_) => self.completed.add(spot.call),
         }
         spots.recycle(spot);
         self.end_if_idle();
@@ -400,7 +400,7 @@ impl Node {
         let slot = self.calls.insert(request.into(), origin, spot.begun);
         let call = self.calls.get_mut(slot)?;
         (call.deadline, call.until) = (spot.deadline, spot.until);
-        call.held = Reservation::of(&self.config.memory);
+        call.reservation = Reservation::of(&self.config.memory);
         self.deadlines.add(spot.deadline, spot.call);
         call.take_over(&spot.plan, std::mem::take(&mut spot.own));
         let mut replies = spot.replies.replies().peekable();

@@ -233,8 +233,8 @@ impl Spots {
     }
 
     /// Names of plans that are gone, and calls that are not counted.
-    pub(super) fn strays(&self) -> usize {
-        self.plans.strays() + self.table.iter().flatten().count().abs_diff(self.len)
+    pub(super) fn leaks(&self) -> usize {
+        self.plans.leaks() + self.table.iter().flatten().count().abs_diff(self.len)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -355,12 +355,12 @@ impl Spots {
     }
 
     /// Whether ended calls keep more room than an idle node is to.
-    pub(super) fn holds_room(&self) -> bool {
+    pub(super) fn has_spare_memory(&self) -> bool {
         self.room > ROOM_IDLE
     }
 
     /// Gives the room of ended calls back.
-    pub(super) fn release_room(&mut self) {
+    pub(super) fn release_spare_memory(&mut self) {
         self.spare = Vec::new();
         self.next = None;
         self.room = 0;
@@ -517,10 +517,10 @@ mod tests {
                 assert!(held <= ROOM_KEPT);
             }
             assert!(spots.room > ROOM_KEPT / 2 && spots.spare.len() == SPARE_MAX);
-            assert!(spots.holds_room());
+            assert!(spots.has_spare_memory());
             if round == 1 {
-                spots.release_room();
-                assert!(spots.room == 0 && spots.spare.is_empty() && !spots.holds_room());
+                spots.release_spare_memory();
+                assert!(spots.room == 0 && spots.spare.is_empty() && !spots.has_spare_memory());
             }
         }
     }

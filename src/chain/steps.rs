@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use gpc_trees::{Group, Groups, Id, TreeError, send_order};
 
-use super::call::{Call, Children, JobState, Origin, Own, Step};
-use super::kept::KEEP;
-use super::load::{Delayed, Next, Unasked};
+use super::call::{Call, Children, JobState, Origin, OwnPart, Step};
+use super::load::{Delayed, Unasked, WaitingWork};
+use super::retained_answers::RETENTION;
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
 use crate::wire::message::{Answer, Classes, Merging, Response};
@@ -39,13 +39,13 @@ impl Node {
                     self.forward(slot);
                 }
                 Step::Func => {
-                    call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));
+                    call.job = JobState::Queued(self.run_queue.enter(call.request.classes.func, slot));
                     return;
                 }
                 // After the time for reports, callback merges nothing more.
                 Step::Callback if call.late && call.is_over(now) => return,
                 Step::Callback => {
-                    call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));
+                    call.job = JobState::Queued(self.run_queue.enter(call.request.classes.callback, slot));
                     return;
                 }
                 Step::Respond => return self.respond(slot),
@@ -60,17 +60,17 @@ impl Node {
 
     /// Starts jobs while a worker is free.
     pub(super) fn run_ready(&mut self) {
-        while let Some((class, slot)) = self.runs.take() {
+        while let Some((class, slot)) = self.run_queue.take() {
             let me = self.config.me;
             let now = self.now;
             let Some(call) = self.calls.get_mut(slot) else { continue };
             // It waited too long for a worker: the call ends within this input.
-            if call.is_over(now) && matches!(call.own, Own::Ready(_)) {
+            if call.is_over(now) && matches!(call.own, OwnPart::Ready(_)) {
                 call.job = JobState::Idle;
                 continue;
             }
             let Some(job) = next_job(me, call) else { continue };
-            self.runs.begin(class, job.call);
+            self.run_queue.begin(class, job.call);
             self.emit(Output::Run(job));
         }
     }
@@ -78,12 +78,12 @@ impl Node {
     /// Handles the end of a job. A func that waits for more of its data has not ended, so its request is not consumed
     /// yet.
     pub(super) fn ran(&mut self, id: CallId, result: JobResult) {
-        self.runs.done(id);
+        self.run_queue.done(id);
         // If the call failed meanwhile, it is gone, and the result of its job is ignored.
         let Some(slot) = self.calls.find(id) else { return };
         self.heed_limit(slot);
         let Some(call) = self.calls.get_mut(slot) else { return };
-        if matches!(call.own, Own::Failed) {
+        if matches!(call.own, OwnPart::Failed) {
             // Partial call whose time for its own part is over.
             return self.pay_credit(slot);
         }
@@ -93,7 +93,7 @@ impl Node {
             call.early = None;
         }
         let stage = match call.own {
-            Own::Lent => Stage::Callback,
+            OwnPart::Lent => Stage::Callback,
             _ => Stage::Func,
         };
         if !matches!(result, JobResult::Taken(_)) {
@@ -101,10 +101,10 @@ impl Node {
         }
         let me = self.config.me;
         match (result, stage) {
-            (JobResult::Replied(reply), _) => self.own_reply(slot, Own::Ready(reply)),
-            (JobResult::Deferred, Stage::Func) => self.own_later(slot, Own::Deferred),
-            (JobResult::Deferred, _) => self.own_later(slot, Own::LentLater),
-            (JobResult::Taken(taken), Stage::Func) => self.own_reply(slot, Own::Taking(Some(taken))),
+            (JobResult::Replied(reply), _) => self.own_reply(slot, OwnPart::Ready(reply)),
+            (JobResult::Deferred, Stage::Func) => self.own_later(slot, OwnPart::Deferred),
+            (JobResult::Deferred, _) => self.own_later(slot, OwnPart::LentLater),
+            (JobResult::Taken(taken), Stage::Func) => self.own_reply(slot, OwnPart::Taking(Some(taken))),
             (JobResult::Taken(_), _) => {
                 let reason = Reason::new(CauseKind::WrongFunction, "a callback takes no data as they come");
                 self.stage_failed(slot, Cause::of(me, stage, reason));
@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// Handles that func or callback has ended and answers later, or has already answered.
-    fn own_later(&mut self, slot: Slot, own: Own) {
+    fn own_later(&mut self, slot: Slot, own: OwnPart) {
         let early = self.calls.get_mut(slot).and_then(|call| call.early.take());
         self.own_reply(slot, own);
         if let Some(result) = early {
@@ -136,14 +136,18 @@ impl Node {
     fn answered_at(&mut self, slot: Slot, result: Result<Reply, Box<Reason>>) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match (&call.own, result) {
-            (Own::Deferred | Own::LentLater, Ok(reply)) => self.own_reply(slot, Own::Ready(reply)),
-            (Own::Deferred, Err(reason)) => {
+            (OwnPart::Deferred | OwnPart::LentLater, Ok(reply)) => {
+                self.own_reply(slot, OwnPart::Ready(reply))
+            }
+            (OwnPart::Deferred, Err(reason)) => {
                 self.stage_failed(slot, Cause::of(self.config.me, Stage::Func, *reason));
             }
-            (Own::LentLater, Err(reason)) => {
+            (OwnPart::LentLater, Err(reason)) => {
                 self.stage_failed(slot, Cause::of(self.config.me, Stage::Callback, *reason));
             }
-            (Own::Pending | Own::Taking(_) | Own::Lent, result) if call.job == JobState::Running => {
+            (OwnPart::Pending | OwnPart::Taking(_) | OwnPart::Lent, result)
+                if call.job == JobState::Running =>
+            {
                 call.early.get_or_insert_with(|| Box::new(result));
             }
             // A second answer to the same token, with no other deferred job of the call: the first one counts.
@@ -151,9 +155,9 @@ impl Node {
         }
     }
 
-    fn own_reply(&mut self, slot: Slot, own: Own) {
-        if let Own::Ready(reply) = &own
-            && let Err(cause) = self.room_for_own(slot, reply)
+    fn own_reply(&mut self, slot: Slot, own: OwnPart) {
+        if let OwnPart::Ready(reply) = &own
+            && let Err(cause) = self.reserve_for_own_reply(slot, reply)
         {
             return self.stage_failed(slot, cause);
         }
@@ -176,7 +180,7 @@ impl Node {
                 return self.not_forwarded(slot, Cause::of(self.config.me, Stage::Forward, reason));
             }
         };
-        if let Err(cause) = self.room_for_children(slot, groups.len()) {
+        if let Err(cause) = self.reserve_for_children(slot, groups.len()) {
             return self.not_forwarded(slot, cause);
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -252,8 +256,8 @@ impl Node {
         // Ends: each item uses up part of the work of one tick.
         while let Some((parent, next)) = self.load.next() {
             match next {
-                Next::Request(Delayed { request, came, .. }) => self.begin(parent, request, came),
-                Next::Call(id) => {
+                WaitingWork::Request(Delayed { request, came, .. }) => self.begin(parent, request, came),
+                WaitingWork::Call(id) => {
                     let Some(slot) = self.calls.find(id) else { continue };
                     let Some(call) = self.calls.get_mut(slot) else { continue };
                     call.is_delayed = false;
@@ -275,7 +279,7 @@ impl Node {
     fn not_forwarded(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         call.forwarded(Children::new());
-        if call.request.partial && matches!(call.own, Own::Deferred) {
+        if call.request.partial && matches!(call.own, OwnPart::Deferred) {
             // Its own part fails now, so the end of the call will not notify the holder of the token.
             let id = call.request.call;
             self.emit(Output::Stopped(id));
@@ -337,10 +341,10 @@ impl Node {
                 };
             }
             // While its reply is arriving, a child may only send a failure.
-            _ if call.is_rising(index) => return,
+            _ if call.is_streaming(index) => return,
             Answer::Completed if !wanted => None,
             Answer::Reply(reply) => Some(reply).filter(|_| wanted),
-            Answer::Arriving(reply) => return self.reply_rises(slot, index, from, *reply),
+            Answer::Arriving(reply) => return self.reply_begun(slot, index, from, *reply),
             Answer::Completed | Answer::Partial(_) => {
                 let message = match answer {
                     Answer::Completed => "it sent a bare completion where a reply was asked for",
@@ -349,7 +353,7 @@ impl Node {
                 return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, message));
             }
         };
-        let room = reply.as_ref().map_or(Ok(()), |reply| self.room_for_reply(slot, reply));
+        let room = reply.as_ref().map_or(Ok(()), |reply| self.reserve_for_reply(slot, reply));
         let Some(call) = self.calls.get_mut(slot) else { return };
         // Its subtree is done, whatever happens to the reply.
         call.child_done(index, reply.filter(|_| room.is_ok()));
@@ -365,7 +369,7 @@ impl Node {
         if call.request.partial {
             return self.respond_partial(slot);
         }
-        if self.respond_rising(slot) {
+        if self.respond_streaming(slot) {
             return;
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -402,12 +406,14 @@ impl Node {
         }
         call.parent().iter().for_each(|&parent| self.load.release(parent, call.partial.orphans));
         match call.request.partial {
-            true => self.recent.partial.add(id, call.until.plus(KEEP)),
-            false => self.recent.add(id),
+            true => self.completed.partial.add(id, call.until.plus(RETENTION)),
+            false => self.completed.add(id),
         }
         match (&call.job, &call.own) {
-            (JobState::Queued(turn), _) => self.runs.leave(*turn),
-            (JobState::Running, _) | (_, Own::Deferred | Own::LentLater) => self.emit(Output::Stopped(id)),
+            (JobState::Queued(position), _) => self.run_queue.leave(*position),
+            (JobState::Running, _) | (_, OwnPart::Deferred | OwnPart::LentLater) => {
+                self.emit(Output::Stopped(id))
+            }
             (JobState::Idle, _) => {}
         }
         if let Origin::Here { ticket, .. } = call.origin {
@@ -431,19 +437,19 @@ impl Node {
 
 /// Returns the job that a call is queued for, and marks it as running.
 fn next_job(me: Id, call: &mut Call) -> Option<Job> {
-    let work = match std::mem::replace(&mut call.own, Own::Lent) {
-        Own::Ready(own) => {
+    let work = match std::mem::replace(&mut call.own, OwnPart::Lent) {
+        OwnPart::Ready(own) => {
             let (place, child) = call.next_reply()?;
             let from = call.request.ids.id(place).unwrap_or_default();
             if call.request.partial {
                 call.partial.merged.push(child.clone());
             } else {
-                call.held.merged(&child);
+                call.reservation.merged(&child);
             }
             Work::Callback { from, child: Box::new(child), own }
         }
-        Own::Taking(Some(taken)) => {
-            call.own = Own::Taking(None);
+        OwnPart::Taking(Some(taken)) => {
+            call.own = OwnPart::Taking(None);
             Work::More(taken)
         }
         other => {

@@ -14,7 +14,7 @@ use crate::wire::head::Goodbye;
 
 /// Transport of a connection, as reported by the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Transport {
     /// A Unix socket to a process of a user that this node links with.
     User,
     /// TCP within one host.
@@ -64,7 +64,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Greeting {
     pub(super) stage: Stage,
-    pub(super) way: Way,
+    pub(super) transport: Transport,
     /// Source address of an accepted connection; `None` for this node's own.
     pub(super) source: Option<Source>,
     /// The peer, once known.
@@ -91,14 +91,19 @@ impl Greeting {
     /// Returns a connection to a peer that is being opened.
     pub(super) fn to(peer: Id) -> Greeting {
         let piece = Piece::new(Expected::Nothing);
-        Greeting { stage: Stage::Opening, peer: Some(peer), piece, ..Greeting::from(Way::Network, None) }
+        Greeting {
+            stage: Stage::Opening,
+            peer: Some(peer),
+            piece,
+            ..Greeting::from(Transport::Network, None)
+        }
     }
 
     /// Returns an accepted connection.
-    pub(super) fn from(way: Way, source: Option<Source>) -> Greeting {
+    pub(super) fn from(transport: Transport, source: Option<Source>) -> Greeting {
         Greeting {
             stage: Stage::Silent,
-            way,
+            transport,
             source,
             peer: None,
             key: None,
@@ -143,7 +148,7 @@ impl Greeting {
     }
 
     /// Opens a record that contains one frame.
-    pub(super) fn open(&mut self, record: &[u8]) -> Result<(FrameHeader, Vec<u8>), Refused> {
+    pub(super) fn open(&mut self, record: &[u8]) -> Result<(FrameHeader, Vec<u8>), RecordError> {
         let mut plain = vec![0; record.len()];
         let session = self.session.as_mut().ok_or(Unproved)?;
         let length = session.open(record, &mut plain)?;
@@ -161,7 +166,7 @@ impl Greeting {
 
 /// Why received bytes are rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum RecordError {
     #[error(transparent)]
     Unproved(#[from] Unproved),
     #[error(transparent)]

@@ -5,9 +5,9 @@
 
 use gpc_trees::Id;
 
-use super::greeting::{FirstFrame, Greeting, Proof, Stage, Way, hello_flags};
-use super::machine::{Book, GREETING_LIMIT, Here, Peering};
-use super::output::{Output, Standing};
+use super::greeting::{FirstFrame, Greeting, Proof, Stage, Transport, hello_flags};
+use super::machine::{Book, FeedContext, GREETING_LIMIT, Peering};
+use super::output::{NewLink, Output};
 use super::peer::{LinkKey, State, Verdict};
 use crate::chain::Time;
 use crate::wire::frame::Kind;
@@ -63,19 +63,19 @@ impl<B: Book> Peering<B> {
     }
 
     /// Handles the first frame on an accepted connection.
-    pub(super) fn heard_first(&mut self, key: LinkKey, first: FirstFrame, here: &Here) {
+    pub(super) fn heard_first(&mut self, key: LinkKey, first: FirstFrame, context: &FeedContext) {
         match first {
             FirstFrame::Goodbye(_) => self.broke(key, &"its first frame is no hello"),
-            FirstFrame::Hello(hello) => self.heard_hello(key, hello, here),
+            FirstFrame::Hello(hello) => self.heard_hello(key, hello, context),
         }
     }
 
     /// Handles the hello on an accepted connection.
-    fn heard_hello(&mut self, key: LinkKey, hello: Hello, here: &Here) {
+    fn heard_hello(&mut self, key: LinkKey, hello: Hello, context: &FeedContext) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        greeting.rings = here.rings;
+        greeting.rings = context.rings;
         let (claimed, proved) = (greeting.peer.replace(hello.from), greeting.key);
-        let objects = self.objects(claimed, &hello, here);
+        let objects = self.objects(claimed, &hello, context);
         if let Some((reason, text)) = objects.or_else(|| self.has_another_key(key, hello.from)) {
             return self.refuse(key, reason, text);
         }
@@ -94,10 +94,10 @@ impl<B: Book> Peering<B> {
                 self.end_greeting(ours);
                 self.close(ours);
             }
-            Verdict::Hold(old) => return self.hold(old, key, hello),
+            Verdict::Hold(old) => return self.put_on_hold(old, key, hello),
             Verdict::Replace(Some(old)) => {
                 // A peer that connects again is alive.
-                self.lives(hello.from);
+                self.reject_waiting_run(hello.from);
                 self.replace(old, hello.from, CauseKind::LinkLost);
             }
             Verdict::Replace(None) => {}
@@ -113,7 +113,12 @@ impl<B: Book> Peering<B> {
     }
 
     /// Returns the reason to reject a hello, regardless of other links.
-    fn objects(&self, claimed: Option<Id>, hello: &Hello, here: &Here) -> Option<(GoodbyeReason, String)> {
+    fn objects(
+        &self,
+        claimed: Option<Id>,
+        hello: &Hello,
+        context: &FeedContext,
+    ) -> Option<(GoodbyeReason, String)> {
         let me = self.me.me;
         // Checked first, because other errors follow from a wrong job.
         if hello.job != self.me.job {
@@ -128,7 +133,7 @@ impl<B: Book> Peering<B> {
         } else if claimed.is_some_and(|claimed| claimed != hello.from) {
             format!("its proof is of id {}, its hello of id {}", claimed.unwrap_or_default(), hello.from)
         } else {
-            here.full.clone().filter(|_| !self.book.contains(hello.from))?
+            context.full.clone().filter(|_| !self.book.contains(hello.from))?
         };
         Some((GoodbyeReason::Refused, text))
     }
@@ -138,7 +143,7 @@ impl<B: Book> Peering<B> {
     pub(super) fn has_another_key(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
         let (listed, greeting) = (self.book.key(id)?, self.greetings.get(&key)?);
         let text = match greeting.key {
-            _ if greeting.way == Way::User => return None,
+            _ if greeting.transport == Transport::User => return None,
             Some(proved) if proved == listed => return None,
             Some(_) => {
                 format!("id {id} is known by another key here: the job's secret alone does not prove that id")
@@ -232,9 +237,9 @@ impl<B: Book> Peering<B> {
         self.set_state(hello.from, State::Up(key));
         let listed = self.book.key(hello.from).is_some();
         let accepted = !greeting.is_ours();
-        let Greeting { way, encrypt, session, key: proved, .. } = greeting;
-        let proof = match (way, proved) {
-            (Way::User, _) => Proof::User,
+        let Greeting { transport, encrypt, session, key: proved, .. } = greeting;
+        let proof = match (transport, proved) {
+            (Transport::User, _) => Proof::User,
             (_, Some(_)) if listed => Proof::Key,
             (_, Some(_)) => Proof::Secret,
             (_, None) => Proof::None,
@@ -244,8 +249,8 @@ impl<B: Book> Peering<B> {
         }
         let (rings, extents) = (answer.rings, answer.extents);
         let session = session.filter(|_| encrypt);
-        let standing = Standing { key, hello: *hello, accepted, rings, extents, session, proof };
-        self.outputs.push_back(Output::Up(Box::new(standing)));
+        let new_link = NewLink { key, hello: *hello, accepted, rings, extents, session, proof };
+        self.outputs.push_back(Output::Up(Box::new(new_link)));
     }
 
     /// Rejects an accepted connection with a reason.

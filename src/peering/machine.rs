@@ -9,7 +9,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::PublicKey;
-use super::greeting::{Greeting, Proof, Source, Stage, Way};
+use super::greeting::{Greeting, Proof, Source, Stage, Transport};
 use super::half_open::HalfOpen;
 use super::output::Output;
 use super::peer::{Forgotten, LinkKey, PeerEntry, State};
@@ -47,11 +47,11 @@ pub struct Strictness {
 
 impl Strictness {
     /// Whether this side requires encryption.
-    pub(super) fn encrypts(self, way: Way) -> bool {
-        match way {
-            Way::User => false,
-            Way::Loopback => self.encrypt_loopback,
-            Way::Network => !self.no_encryption,
+    pub(super) fn encrypts(self, transport: Transport) -> bool {
+        match transport {
+            Transport::User => false,
+            Transport::Loopback => self.encrypt_loopback,
+            Transport::Network => !self.no_encryption,
         }
     }
 }
@@ -67,7 +67,7 @@ pub trait Book {
 
 /// What the driver knows about a connection with new bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Here {
+pub struct FeedContext {
     /// Whether the peer's memory for rings has arrived on it.
     pub rings: bool,
     /// Why ids that are not peers are rejected for lack of room; `None` if there is room.
@@ -76,7 +76,7 @@ pub struct Here {
 
 /// State of the link to a peer, for a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum LinkStatus {
     /// The link is up.
     Up(LinkKey),
     /// The link is being opened.
@@ -89,7 +89,7 @@ pub enum Wanted {
 
 /// Subject of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Due {
+pub(super) enum TimerSubject {
     /// A connection that is not a link yet.
     Greeting(LinkKey),
     /// A peer whose connection is awaited.
@@ -110,8 +110,8 @@ pub struct Peering<B> {
     pub(super) forgotten: Forgotten,
     pub(super) greetings: BTreeMap<LinkKey, Greeting>,
     pub(super) half_open: HalfOpen,
-    pub(super) held: WaitingRuns,
-    due: BTreeSet<(Time, Due)>,
+    pub(super) waiting_runs: WaitingRuns,
+    due: BTreeSet<(Time, TimerSubject)>,
     pub(super) outputs: VecDeque<Output>,
     /// Number of handshakes answered: each costs some tenths of a millisecond.
     pub(super) proofs: u64,
@@ -134,7 +134,7 @@ impl<B: Book> Peering<B> {
             forgotten: Forgotten::default(),
             greetings: BTreeMap::new(),
             half_open: HalfOpen::default(),
-            held: WaitingRuns::default(),
+            waiting_runs: WaitingRuns::default(),
             due: BTreeSet::new(),
             outputs: VecDeque::new(),
             proofs: 0,
@@ -199,13 +199,13 @@ impl<B: Book> Peering<B> {
     }
 
     /// Returns the state of the link to a peer, for a sender.
-    pub fn want(&self, id: Id) -> Wanted {
+    pub fn want(&self, id: Id) -> LinkStatus {
         match self.peers.get(&id).map(|peer| peer.state) {
-            Some(State::Up(key)) => Wanted::Up(key),
-            Some(State::Connecting(_) | State::Expecting(_)) => Wanted::Coming,
-            Some(State::Absent) => Wanted::Open,
-            None if self.book.contains(id) => Wanted::Open,
-            None => Wanted::Unknown,
+            Some(State::Up(key)) => LinkStatus::Up(key),
+            Some(State::Connecting(_) | State::Expecting(_)) => LinkStatus::Coming,
+            Some(State::Absent) => LinkStatus::Open,
+            None if self.book.contains(id) => LinkStatus::Open,
+            None => LinkStatus::Unknown,
         }
     }
 
@@ -213,8 +213,8 @@ impl<B: Book> Peering<B> {
     ///
     /// # Errors
     /// If it leaves the host and there is no secret; the text is for people.
-    pub fn permits(&self, way: Way) -> Result<(), &'static str> {
-        match way == Way::Network && self.crypto.is_none() && !self.strictness.insecure {
+    pub fn permits(&self, transport: Transport) -> Result<(), &'static str> {
+        match transport == Transport::Network && self.crypto.is_none() && !self.strictness.insecure {
             true => Err(
                 "other machines are linked with by a secret alone, which proves who takes part: give one to all nodes, or accept whoever comes as insecure",
             ),
@@ -238,14 +238,14 @@ impl<B: Book> Peering<B> {
     }
 
     /// Registers an accepted connection.
-    pub fn accepted(&mut self, now: Time, key: LinkKey, way: Way, source: Option<Source>) {
+    pub fn accepted(&mut self, now: Time, key: LinkKey, transport: Transport, source: Option<Source>) {
         if let Some(oldest) = self.half_open.in_the_way(source) {
             self.refuse_unheard(oldest, "others have connected, and it has not said hello");
         }
-        self.greetings.insert(key, Greeting::from(way, source));
+        self.greetings.insert(key, Greeting::from(transport, source));
         self.half_open.add(key, source);
         self.give_until(key, Some(now.plus(GREETING_LIMIT)));
-        if let Err(why) = self.permits(way) {
+        if let Err(why) = self.permits(transport) {
             self.refuse_unheard(key, why);
         }
     }
@@ -262,7 +262,7 @@ impl<B: Book> Peering<B> {
     pub fn ended(&mut self, key: LinkKey, peer: Option<Id>, kind: CauseKind, why: &str) {
         if let Some(greeting) = self.end_greeting(key) {
             match (greeting.stage, greeting.peer) {
-                (Stage::OnHold(_), Some(peer)) => self.held.remove(peer, key),
+                (Stage::OnHold(_), Some(peer)) => self.waiting_runs.remove(peer, key),
                 (Stage::Opening | Stage::Second(_) | Stage::Answer, Some(peer))
                     if self.state(peer) == State::Connecting(key) =>
                 {
@@ -288,8 +288,8 @@ impl<B: Book> Peering<B> {
         while let Some(&(at, due)) = self.due.first().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, due));
             match due {
-                Due::Greeting(key) => self.took_too_long(key),
-                Due::Expected(id) => {
+                TimerSubject::Greeting(key) => self.took_too_long(key),
+                TimerSubject::Expected(id) => {
                     let why = "the connection that it was opening did not come";
                     self.lose(id, CauseKind::Unreachable, why.into());
                 }
@@ -413,10 +413,10 @@ impl<B: Book> Peering<B> {
     pub(super) fn set_state(&mut self, id: Id, state: State) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if let State::Expecting(until) = std::mem::replace(&mut peer.state, state) {
-            self.due.remove(&(until, Due::Expected(id)));
+            self.due.remove(&(until, TimerSubject::Expected(id)));
         }
         if let State::Expecting(until) = state {
-            self.due.insert((until, Due::Expected(id)));
+            self.due.insert((until, TimerSubject::Expected(id)));
         }
         if !matches!(state, State::Up(_)) {
             peer.pinned = None;
@@ -427,9 +427,9 @@ impl<B: Book> Peering<B> {
     pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut greeting.until, until) {
-            self.due.remove(&(before, Due::Greeting(key)));
+            self.due.remove(&(before, TimerSubject::Greeting(key)));
         }
-        self.due.extend(until.map(|until| (until, Due::Greeting(key))));
+        self.due.extend(until.map(|until| (until, TimerSubject::Greeting(key))));
     }
 
     /// Removes a connection from the tables.

@@ -12,7 +12,6 @@
 
 mod greeting;
 mod half_open;
-mod held;
 mod hellos;
 mod key;
 mod machine;
@@ -24,20 +23,21 @@ mod piece;
 mod preamble;
 mod proof;
 mod proving;
+mod run_conflicts;
 mod secret;
 mod waiting_runs;
 
-pub use greeting::{Proof, Source, Way};
+pub use greeting::{Proof, Source, Transport};
 pub use half_open::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE};
-pub use held::ANSWER_LIMIT;
 pub use key::{KEY_LENGTH, KeyError, PrivateKey, PublicKey};
-pub use machine::{Book, GREETING_LIMIT, Here, Identity, Peering, Strictness, Wanted};
+pub use machine::{Book, FeedContext, GREETING_LIMIT, Identity, LinkStatus, Peering, Strictness};
 #[cfg(feature = "noise")]
 pub use noise::{Fill, Noise};
-pub use output::{Output, Standing};
+pub use output::{NewLink, Output};
 pub use peer::{LinkKey, State};
 pub use piece::LENGTH as LENGTH_BYTES;
 pub use proof::{
-    Crypto, FIRST_LENGTH, Handshake, RECORD_MAX, SECOND_LENGTH, Session, TAG, THIRD_LENGTH, Turn, Unproved,
+    Crypto, FIRST_LENGTH, Handshake, RECORD_MAX, Role, SECOND_LENGTH, Session, TAG, THIRD_LENGTH, Unproved,
 };
+pub use run_conflicts::ANSWER_LIMIT;
 pub use secret::{SECRET_MAX, SECRET_MIN, Secret, SecretError};

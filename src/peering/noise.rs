@@ -13,7 +13,7 @@ use snow::{HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
 use super::key::{KEY_LENGTH, PrivateKey, PublicKey};
-use super::proof::{Crypto, Handshake, Session, Turn, Unproved};
+use super::proof::{Crypto, Handshake, Role, Session, Unproved};
 use super::secret::Secret;
 use crate::wire::Job;
 
@@ -78,18 +78,18 @@ impl fmt::Debug for Noise {
 }
 
 impl Crypto for Noise {
-    fn begin(&mut self, turn: Turn, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved> {
+    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved> {
         let mut drawn = Zeroizing::new([0; KEY_LENGTH]);
         (self.fill)(&mut *drawn)?;
-        let resolver = Box::new(Resolver(Mutex::new(Some(Drawn(drawn)))));
+        let resolver = Box::new(Resolver(Mutex::new(Some(EphemeralRandom(drawn)))));
         let builder = snow::Builder::with_resolver(NAME.parse().map_err(wrong)?, resolver)
             .local_private_key(self.key.as_bytes())
             .and_then(|builder| builder.psk(0, &self.psk))
             .and_then(|builder| builder.prologue(prologue))
             .map_err(wrong)?;
-        let state = match turn {
-            Turn::First => builder.build_initiator(),
-            Turn::Second => builder.build_responder(),
+        let state = match role {
+            Role::First => builder.build_initiator(),
+            Role::Second => builder.build_responder(),
         };
         Ok(Box::new(NoiseHandshake(state.map_err(wrong)?)))
     }
@@ -100,7 +100,7 @@ fn wrong(_: snow::Error) -> Unproved {
 }
 
 /// Algorithms for snow: ring for cipher and hash, where it is fast; snow's own curve; and randomness drawn in advance.
-struct Resolver(Mutex<Option<Drawn>>);
+struct Resolver(Mutex<Option<EphemeralRandom>>);
 
 impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
@@ -122,9 +122,9 @@ impl CryptoResolver for Resolver {
 }
 
 /// Randomness for one handshake, enough for one ephemeral key. A second request fails.
-struct Drawn(Zeroizing<[u8; KEY_LENGTH]>);
+struct EphemeralRandom(Zeroizing<[u8; KEY_LENGTH]>);
 
-impl Random for Drawn {
+impl Random for EphemeralRandom {
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), snow::Error> {
         if bytes.len() != KEY_LENGTH || *self.0 == [0; KEY_LENGTH] {
             return Err(snow::Error::Rng);

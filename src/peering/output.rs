@@ -35,7 +35,7 @@ pub enum Output {
         why: String,
     },
     /// A connection has become the link to a peer.
-    Up(Box<Standing>),
+    Up(Box<NewLink>),
     /// Close a link that another connection replaces. Its other end is notified, as far as that can be sent at once.
     Replaced {
         /// The link.
@@ -46,7 +46,7 @@ pub enum Output {
         incarnation: u64,
     },
     /// Send a PING to a peer, because another run of its id has connected. The driver sets the time limit of the answer
-    /// with [`Peering::hold_until`](super::Peering::hold_until).
+    /// with [`Peering::set_answer_limit`](super::Peering::set_answer_limit).
     Ask {
         /// The link.
         key: LinkKey,
@@ -77,7 +77,7 @@ pub enum Output {
 
 /// A new link.
 #[derive(Debug)]
-pub struct Standing {
+pub struct NewLink {
     /// The connection that became the link.
     pub key: LinkKey,
     /// The peer's hello.

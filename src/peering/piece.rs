@@ -30,7 +30,7 @@ pub(super) enum Expected {
 
 /// A received piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Came {
+pub(super) enum ReceivedPiece {
     Preamble([u8; PREAMBLE]),
     Frame(FrameHeader, Vec<u8>),
     Message(Vec<u8>),
@@ -82,7 +82,7 @@ impl Piece {
     }
 
     /// Takes bytes up to the end of the piece, and returns the piece when it is complete.
-    pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<Came>, Unexpected> {
+    pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<ReceivedPiece>, Unexpected> {
         // At most two iterations: the header, then the rest.
         loop {
             let (taken, rest) = bytes.split_at(self.wants().min(bytes.len()));
@@ -130,16 +130,16 @@ impl Piece {
         }
     }
 
-    fn take(&mut self) -> Came {
+    fn take(&mut self) -> ReceivedPiece {
         let bytes = std::mem::take(&mut self.bytes);
         match (self.expected, bytes.first_chunk()) {
-            (Expected::Beginning, Some(first)) if Preamble::begins(*first) => Came::Preamble(*first),
-            (Expected::Message(_), _) if bytes.len() == LENGTH => Came::Refusal,
-            (Expected::Message(_), _) => Came::Message(bytes[LENGTH..].to_vec()),
-            (Expected::Record, _) => Came::Record(bytes[LENGTH..].to_vec()),
+            (Expected::Beginning, Some(first)) if Preamble::begins(*first) => ReceivedPiece::Preamble(*first),
+            (Expected::Message(_), _) if bytes.len() == LENGTH => ReceivedPiece::Refusal,
+            (Expected::Message(_), _) => ReceivedPiece::Message(bytes[LENGTH..].to_vec()),
+            (Expected::Record, _) => ReceivedPiece::Record(bytes[LENGTH..].to_vec()),
             (_, Some(first)) => {
                 let header = FrameHeader::parse(*first).expect("its header was read before");
-                Came::Frame(header, bytes[FRAME_HEADER..].to_vec())
+                ReceivedPiece::Frame(header, bytes[FRAME_HEADER..].to_vec())
             }
             (_, None) => unreachable!("no piece is shorter than its header"),
         }
@@ -177,9 +177,9 @@ mod tests {
         let mut bytes = &frame[..];
         let came = Piece::new(Expected::Frame).feed(&mut bytes).unwrap().unwrap();
         let header = FrameHeader { length: 1, kind: Kind::Goodbye, flags: 0 };
-        assert_eq!((came, bytes), (Came::Frame(header, b"x".to_vec()), &b"behind"[..]));
+        assert_eq!((came, bytes), (ReceivedPiece::Frame(header, b"x".to_vec()), &b"behind"[..]));
         let mut bytes = &[0, 0, 9][..];
-        assert_eq!(Piece::new(Expected::Message(56)).feed(&mut bytes), Ok(Some(Came::Refusal)));
+        assert_eq!(Piece::new(Expected::Message(56)).feed(&mut bytes), Ok(Some(ReceivedPiece::Refusal)));
         assert_eq!(bytes, [9]);
         let refused = |expected, bytes: &[u8]| Piece::new(expected).feed(&mut &*bytes).unwrap_err();
         assert_eq!(refused(Expected::Message(56), &[57, 0]), Unexpected::Message(57));

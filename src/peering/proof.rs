@@ -33,7 +33,7 @@ pub const RECORD_MAX: usize = 65_535;
 
 /// Role of a side in a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum Role {
     /// The side that connected: it sends the first and the third message.
     First,
     /// The side that accepted the connection.
@@ -51,7 +51,7 @@ pub trait Crypto: fmt::Debug + Send {
     ///
     /// # Errors
     /// If there is no randomness, or this node's own settings are wrong.
-    fn begin(&mut self, turn: Turn, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved>;
+    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved>;
 }
 
 /// A handshake in progress. After an error it is unusable.

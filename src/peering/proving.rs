@@ -5,14 +5,14 @@
 
 use gpc_trees::Id;
 
-use super::greeting::{Stage, Way, first_frame};
+use super::greeting::{Stage, Transport, first_frame};
 use super::hellos::REFUSED;
-use super::machine::{Book, Here, Peering};
+use super::machine::{Book, FeedContext, Peering};
 use super::output::Output;
 use super::peer::LinkKey;
-use super::piece::{Came, REFUSAL, with_length};
+use super::piece::{REFUSAL, ReceivedPiece, with_length};
 use super::preamble::{PREAMBLE, Preamble};
-use super::proof::{FIRST_PAYLOAD, SECOND_PAYLOAD, Turn, Unproved};
+use super::proof::{FIRST_PAYLOAD, Role, SECOND_PAYLOAD, Unproved};
 use crate::chain::Time;
 use crate::wire::frame::FrameHeader;
 use crate::wire::frame::Kind;
@@ -24,30 +24,30 @@ const UNSAID: &str = "it refused the proof, and does not say why: its secret, jo
 impl<B: Book> Peering<B> {
     /// Reports that a connection that was [opened](Self::opened) is open over this transport; `rings` is whether memory
     /// for rings is offered on it.
-    pub fn connected(&mut self, key: LinkKey, way: Way, rings: bool) {
+    pub fn connected(&mut self, key: LinkKey, transport: Transport, rings: bool) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        (greeting.way, greeting.rings) = (way, rings);
+        (greeting.transport, greeting.rings) = (transport, rings);
         let Some(to) = greeting.peer else { return };
-        if let Err(why) = self.permits(way) {
+        if let Err(why) = self.permits(transport) {
             return self.fail(key, why);
         }
-        if way == Way::User || self.crypto.is_none() {
-            return match way != Way::User && self.book.key(to).is_some() {
+        if transport == Transport::User || self.crypto.is_none() {
+            return match transport != Transport::User && self.book.key(to).is_some() {
                 true => self.fail(key, "it is known by a key, which is proved by a secret alone: give this node the secret of the job"),
                 false => self.say_hello(key, to),
             };
         }
-        if self.prove_first(key, way, to).is_err() {
+        if self.prove_first(key, transport, to).is_err() {
             self.fail(key, "this side has no randomness to prove itself with");
         }
     }
 
     /// Sends the preamble and the first message.
-    fn prove_first(&mut self, key: LinkKey, way: Way, to: Id) -> Result<(), Unproved> {
-        let encrypt = self.strictness.encrypts(way);
+    fn prove_first(&mut self, key: LinkKey, transport: Transport, to: Id) -> Result<(), Unproved> {
+        let encrypt = self.strictness.encrypts(transport);
         let preamble = Preamble { encrypt }.emit();
         let crypto = self.crypto.as_mut().ok_or(Unproved)?;
-        let mut handshake = crypto.begin(Turn::First, &preamble)?;
+        let mut handshake = crypto.begin(Role::First, &preamble)?;
         let ids = [self.me.me.to_le_bytes(), to.to_le_bytes()].concat();
         let mut message = Vec::new();
         handshake.write(&ids, &mut message)?;
@@ -67,7 +67,7 @@ impl<B: Book> Peering<B> {
 
     /// Takes bytes from a connection that is not a link yet. Returns how many belong to the greeting. If the connection
     /// is a link now, the rest belongs to the link; otherwise the rest is useless.
-    pub fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8], here: &Here) -> usize {
+    pub fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8], context: &FeedContext) -> usize {
         let mut left = bytes;
         // Ends: each iteration takes bytes.
         while !left.is_empty()
@@ -75,23 +75,23 @@ impl<B: Book> Peering<B> {
         {
             match greeting.piece.feed(&mut left) {
                 Ok(None) => {}
-                Ok(Some(came)) => self.came(now, key, came, here),
+                Ok(Some(came)) => self.came(now, key, came, context),
                 Err(why) => self.broke(key, &why),
             }
         }
         bytes.len() - left.len()
     }
 
-    fn came(&mut self, now: Time, key: LinkKey, came: Came, here: &Here) {
+    fn came(&mut self, now: Time, key: LinkKey, came: ReceivedPiece, context: &FeedContext) {
         match came {
-            Came::Preamble(preamble) => self.heard_preamble(key, preamble),
-            Came::Message(message) => self.heard_message(key, &message),
-            Came::Refusal => self.heard_refusal(key),
-            Came::Frame(header, payload) => self.heard_frame(now, key, header, &payload, here),
-            Came::Record(record) => {
+            ReceivedPiece::Preamble(preamble) => self.heard_preamble(key, preamble),
+            ReceivedPiece::Message(message) => self.heard_message(key, &message),
+            ReceivedPiece::Refusal => self.heard_refusal(key),
+            ReceivedPiece::Frame(header, payload) => self.heard_frame(now, key, header, &payload, context),
+            ReceivedPiece::Record(record) => {
                 let Some(greeting) = self.greetings.get_mut(&key) else { return };
                 match greeting.open(&record) {
-                    Ok((header, payload)) => self.judge_frame(now, key, header, &payload, here),
+                    Ok((header, payload)) => self.judge_frame(now, key, header, &payload, context),
                     Err(why) => self.broke(key, &why),
                 }
             }
@@ -99,11 +99,18 @@ impl<B: Book> Peering<B> {
     }
 
     /// Handles a frame in clear.
-    fn heard_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
+    fn heard_frame(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        header: FrameHeader,
+        payload: &[u8],
+        context: &FeedContext,
+    ) {
         let Some(greeting) = self.greetings.get(&key) else { return };
-        let proves = greeting.way == Way::User || self.crypto.is_none();
+        let proves = greeting.transport == Transport::User || self.crypto.is_none();
         if proves || greeting.is_ours() {
-            return self.judge_frame(now, key, header, payload, here);
+            return self.judge_frame(now, key, header, payload, context);
         }
         let goodbye = Goodbye { reason: GoodbyeReason::Refused, text: REFUSED.into() }.emit();
         let greeting = self.greetings.get_mut(&key);
@@ -114,7 +121,14 @@ impl<B: Book> Peering<B> {
     }
 
     /// Handles a first frame that is acceptable on this connection.
-    fn judge_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
+    fn judge_frame(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        header: FrameHeader,
+        payload: &[u8],
+        context: &FeedContext,
+    ) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         let ours = greeting.is_ours();
         if !ours {
@@ -124,14 +138,14 @@ impl<B: Book> Peering<B> {
         match first_frame(header, payload) {
             Err(why) => self.broke(key, &why),
             Ok(first) if ours => self.answered(now, key, first),
-            Ok(first) => self.heard_first(key, first, here),
+            Ok(first) => self.heard_first(key, first, context),
         }
     }
 
     /// Handles the preamble on an accepted connection.
     fn heard_preamble(&mut self, key: LinkKey, preamble: [u8; PREAMBLE]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        let encrypts = self.strictness.encrypts(greeting.way);
+        let encrypts = self.strictness.encrypts(greeting.transport);
         let why = match (Preamble::parse(preamble), &self.crypto) {
             (Err(why), _) => why.to_string(),
             (Ok(_), None) => "it proves a secret, and this node has none".to_owned(),
@@ -162,7 +176,7 @@ impl<B: Book> Peering<B> {
         let me = self.me.me;
         let Some(crypto) = &mut self.crypto else { return };
         let mut ids = [0; FIRST_PAYLOAD];
-        let begun = crypto.begin(Turn::Second, &preamble);
+        let begun = crypto.begin(Role::Second, &preamble);
         let read = begun.and_then(|mut handshake| handshake.read(message, &mut ids).map(|()| handshake));
         let Ok(mut handshake) = read else {
             return self.deny(key, "its secret or its job is another one, or its first message was changed");

@@ -29,11 +29,11 @@ pub(super) struct ById {
 struct Index {
     /// Index of each id in the tree order; `None` if a search of the list is as fast.
     places: Option<HashMap<Id, u32>>,
-    fates: Fates,
+    id_statuses: IdStatuses,
 }
 
 #[derive(Clone, Debug)]
-enum Fates {
+enum IdStatuses {
     /// All ids have this status.
     All(Status),
     /// The runs of equal status, by their first index.
@@ -113,10 +113,10 @@ impl ById {
             Some(places) => *places.get(&id)?,
             None => self.ids.position(id)?,
         };
-        match &index.fates {
-            Fates::All(status) => Some((*status, place)),
+        match &index.id_statuses {
+            IdStatuses::All(status) => Some((*status, place)),
             // If a report is too short, the remaining ids are unknown: they may have executed.
-            Fates::Runs(runs) => {
+            IdStatuses::Runs(runs) => {
                 let run = runs[..runs.partition_point(|run| run.start <= place)].last()?;
                 Some((run.status, run.before + (place - run.start)))
             }
@@ -137,8 +137,8 @@ impl Index {
     fn new(ids: &IdList, coverage: &Coverage) -> Index {
         let few = ids.runs().nth(FEW_RUNS).is_none();
         let places = (!few).then(|| ids.iter().zip(0..).collect());
-        let fates = match coverage.runs() {
-            [(status, count)] if *count == ids.len() => Fates::All(*status),
+        let id_statuses = match coverage.runs() {
+            [(status, count)] if *count == ids.len() => IdStatuses::All(*status),
             _ => {
                 let (mut start, mut before, mut runs) = (0u32, [0u32; 4], Vec::new());
                 // If a report is too short, the remaining ids are unknown: they may have executed.
@@ -152,10 +152,10 @@ impl Index {
                     before[status as usize] += len;
                     start += len;
                 }
-                Fates::Runs(runs)
+                IdStatuses::Runs(runs)
             }
         };
-        Index { places, fates }
+        Index { places, id_statuses }
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     fn a_range_of_ids_that_all_fared_alike_has_no_entry_each() {
         let ids = IdList::range(5..1_000_005);
         let index = Index::new(&ids, &Coverage::all(Status::Done, ids.len()));
-        assert!(index.places.is_none() && matches!(index.fates, Fates::All(Status::Done)));
+        assert!(index.places.is_none() && matches!(index.id_statuses, IdStatuses::All(Status::Done)));
     }
 
     /// The root stores reports of its children unchanged. With too few ids a look-up must not fail; with too many a

@@ -24,7 +24,7 @@ pub(super) struct Success {
 }
 
 /// The result of a call; `None` if the node ended first.
-pub(super) type Ended = Option<Result<Success, Box<Failure>>>;
+pub(super) type CallEnd = Option<Result<Success, Box<Failure>>>;
 
 /// The completion of one call.
 #[derive(Debug, Default)]
@@ -36,15 +36,15 @@ pub(super) struct Completion {
 }
 
 /// A continuation of a call.
-pub(super) type Then = Box<dyn FnOnce(Ended) + Send>;
+pub(super) type Continuation = Box<dyn FnOnce(CallEnd) + Send>;
 
 #[derive(Default)]
 struct State {
-    ended: Option<Ended>,
+    ended: Option<CallEnd>,
     waker: Option<Waker>,
     /// Whether a thread waits: a wake-up without a waiting thread would still be a system call.
     awaited: bool,
-    then: Option<Then>,
+    continuation: Option<Continuation>,
 }
 
 impl fmt::Debug for State {
@@ -55,11 +55,11 @@ impl fmt::Debug for State {
 
 impl Completion {
     /// Completes the call.
-    pub(super) fn complete(&self, ended: Ended) {
+    pub(super) fn complete(&self, ended: CallEnd) {
         let mut state = self.state();
-        if let Some(then) = state.then.take() {
+        if let Some(continuation) = state.continuation.take() {
             drop(state);
-            return go_on(then, ended);
+            return run_continuation(continuation, ended);
         }
         state.ended = Some(ended);
         let (waker, awaited) = (state.waker.take(), state.awaited);
@@ -73,13 +73,13 @@ impl Completion {
     }
 
     /// Sets the continuation; runs it at once if the call has ended.
-    pub(super) fn then(&self, then: Then) {
+    pub(super) fn set_continuation(&self, continuation: Continuation) {
         let mut state = self.state();
         match state.ended.take() {
-            None => state.then = Some(then),
+            None => state.continuation = Some(continuation),
             Some(ended) => {
                 drop(state);
-                go_on(then, ended);
+                run_continuation(continuation, ended);
             }
         }
     }
@@ -100,12 +100,12 @@ impl Completion {
     }
 
     /// Takes the result, if there is one; it can be taken once.
-    pub(super) fn take(&self) -> Option<Ended> {
+    pub(super) fn take(&self) -> Option<CallEnd> {
         self.state().ended.take()
     }
 
     /// Takes the result, if there is one; otherwise registers `waker`.
-    pub(super) fn take_or_wake(&self, waker: &Waker) -> Option<Ended> {
+    pub(super) fn take_or_wake(&self, waker: &Waker) -> Option<CallEnd> {
         let mut state = self.state();
         let ended = state.ended.take();
         if ended.is_none() {
@@ -115,7 +115,7 @@ impl Completion {
     }
 
     /// Waits for the result, at most `limit`.
-    pub(super) fn wait(&self, limit: Option<Duration>) -> Option<Ended> {
+    pub(super) fn wait(&self, limit: Option<Duration>) -> Option<CallEnd> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
         while state.ended.is_none() {
@@ -148,8 +148,8 @@ pub(super) fn wake(task: Waker) {
 }
 
 /// Runs the caller's code, which may panic, on a thread that must go on.
-fn go_on(then: Then, ended: Ended) {
-    if catch_unwind(AssertUnwindSafe(|| then(ended))).is_err() {
+fn run_continuation(continuation: Continuation, ended: CallEnd) {
+    if catch_unwind(AssertUnwindSafe(|| continuation(ended))).is_err() {
         error!("what was to go on at the end of a call panicked");
     }
 }

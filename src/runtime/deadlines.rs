@@ -1,6 +1,6 @@
 //! Sets and handles the deadlines of a node's connections.
 
-use super::due::Due;
+use super::deadline_queue::DeadlineOwner;
 use super::links::Links;
 use crate::chain::{Time, sooner};
 use crate::peering::LinkKey;
@@ -16,10 +16,10 @@ impl Links {
     pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
         let Some(link) = self.links.get_mut(key) else { return };
         if let Some(before) = std::mem::replace(&mut link.deadline, until) {
-            self.due.remove(before, Due::Link(key));
+            self.due.remove(before, DeadlineOwner::Link(key));
         }
         if let Some(until) = until {
-            self.due.add(until, Due::Link(key));
+            self.due.add(until, DeadlineOwner::Link(key));
         }
     }
 
@@ -34,8 +34,8 @@ impl Links {
         // Terminates: later deadlines stay in the queue.
         while let Some(what) = self.due.pop(now) {
             match what {
-                Due::Link(key) => drop(self.discard(key)),
-                Due::Request(key) => self.expire_unfinished(now, key),
+                DeadlineOwner::Link(key) => drop(self.discard(key)),
+                DeadlineOwner::Request(key) => self.expire_unfinished(now, key),
             }
         }
     }

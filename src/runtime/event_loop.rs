@@ -27,7 +27,7 @@ use super::mailbox::{Mailbox, Slots};
 use super::quick_hash::QuickHash;
 use super::readiness::Readiness;
 use super::side::Side;
-use super::wait::{Wait, Waiting};
+use super::wait::{PollPolicy, Wait};
 use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
@@ -39,7 +39,7 @@ use crate::wire::{CallId, Failure, Message, Report};
 pub(super) const WAKER: Token = Token(0);
 
 /// The token of the link whose end is the node's end: behind the waker's and the listener's, before those of links.
-const KEEPER: Token = Token(2);
+const CONTROL_LINK: Token = Token(2);
 
 /// Events taken from the system in one turn.
 pub(super) const EVENTS: usize = 1024;
@@ -89,7 +89,7 @@ pub(super) struct EventLoop {
     pub(super) slots: Slots,
     /// What the system has said; taken out while it is carried out.
     pub(super) events: Option<Events>,
-    pub(super) waiting: Waiting,
+    pub(super) poll_policy: PollPolicy,
     /// When the system was last asked for events by one who looks at rings too.
     pub(super) asked: Time,
     /// How long after that it is to be asked again.
@@ -125,7 +125,7 @@ pub(super) struct EventLoop {
     pub(super) reasons: Reasons,
     ending: Ending,
     /// The node ends when the other end of this is closed. Nothing is read from it.
-    keeper: Option<UnixStream>,
+    control_link: Option<UnixStream>,
 }
 
 /// The parts of an event loop, as the builder makes them.
@@ -157,7 +157,7 @@ impl EventLoop {
             mailbox,
             slots,
             events: Some(Events::with_capacity(EVENTS)),
-            waiting: Waiting::new(wait),
+            poll_policy: PollPolicy::new(wait),
             asked: Time::default(),
             ask_every: Duration::ZERO,
             awaits_more: false,
@@ -176,15 +176,18 @@ impl EventLoop {
             calls: HashMap::default(),
             reasons: Reasons::default(),
             ending: Ending::No,
-            keeper: None,
+            control_link: None,
         })
     }
 
     /// Ends the node, without a word to anybody, when the other end of this link is closed.
-    pub(super) fn end_with(&mut self, keeper: std::os::unix::net::UnixStream) -> io::Result<()> {
-        let mut keeper = UnixStream::from_std(keeper);
-        self.poll.registry().register(&mut keeper, KEEPER, Interest::READABLE)?;
-        self.keeper = Some(keeper);
+    pub(super) fn end_with_control_link(
+        &mut self,
+        control_link: std::os::unix::net::UnixStream,
+    ) -> io::Result<()> {
+        let mut control_link = UnixStream::from_std(control_link);
+        self.poll.registry().register(&mut control_link, CONTROL_LINK, Interest::READABLE)?;
+        self.control_link = Some(control_link);
         Ok(())
     }
 
@@ -367,7 +370,7 @@ impl EventLoop {
     fn serve_other(&mut self, event: &Event) {
         match event.token() {
             LISTENER => self.links.accept(self.clock.time()),
-            KEEPER if event.is_read_closed() || event.is_error() => self.ending = Ending::Ended,
+            CONTROL_LINK if event.is_read_closed() || event.is_error() => self.ending = Ending::Ended,
             ALARM => {
                 self.alarm.rang();
                 self.rang = true;

@@ -27,9 +27,9 @@ use crate::wire::{CallId, CauseKind, Reason};
 /// Runs the functions of one node.
 pub(super) struct Executor {
     side: Arc<Side>,
-    entries: Known,
-    /// The default workers, then those of the named executors.
-    hands: Vec<Hands>,
+    used: UsedFunctions,
+    /// By class: the default workers, then those of the named executors.
+    workers: Vec<Workers>,
     /// Functions that run on workers, and those that hold a token to reply with: at most one for each call in flight.
     runs: HashMap<CallId, Arc<Run>>,
 }
@@ -37,14 +37,14 @@ pub(super) struct Executor {
 /// The functions that have been used, so that a job takes no lock: a registered function never changes. At most as many
 /// as are registered.
 #[derive(Default)]
-struct Known {
+struct UsedFunctions {
     entries: Vec<(u64, Entry)>,
     places: HashMap<u64, usize, QuickHash>,
     /// The index of the function that was used last: most calls have the same function as the call before.
     last: usize,
 }
 
-impl Known {
+impl UsedFunctions {
     /// The function of this handle; `None` if there is none.
     #[inline(always)]
     fn get(&mut self, functions: &Functions, handle: u64) -> Option<&Entry> {
@@ -76,46 +76,47 @@ impl Known {
     }
 }
 
-enum Hands {
+/// The workers of one class.
+enum Workers {
     /// The thread that drives the node.
-    Here,
+    DrivingThread,
     /// Threads of its own, started one by one as jobs arrive: a node whose functions are all inline has none. They end
     /// when the sender is dropped. The channel is bounded by the chain, which runs at most one job for each worker.
-    Threads { class: u8, workers: usize, started: usize, jobs: (Sender<Handed>, Receiver<Handed>) },
+    Threads { class: u8, count: usize, started: usize, jobs: (Sender<WorkerJob>, Receiver<WorkerJob>) },
     /// A pool of threads, all started at once.
     #[cfg(feature = "rayon")]
     Pool(rayon::ThreadPool),
 }
 
 /// A job for another thread.
-struct Handed {
+struct WorkerJob {
     job: Job,
     run: Arc<Run>,
 }
 
 impl Executor {
-    /// Creates an executor with this number of threads of each class. If `here` is set, functions of the default class
-    /// run on the thread that drives the node.
-    pub(super) fn new(side: &Arc<Side>, workers: &[usize], here: bool) -> io::Result<Executor> {
-        let hands = workers.iter().zip(0..).map(|(workers, class)| match (class, workers) {
-            (0, _) if here => Ok(Hands::Here),
+    /// Creates an executor with this number of threads of each class. If `on_driving_thread` is set, functions of the
+    /// default class run on the thread that drives the node.
+    pub(super) fn new(side: &Arc<Side>, workers: &[usize], on_driving_thread: bool) -> io::Result<Executor> {
+        let workers = workers.iter().zip(0..).map(|(workers, class)| match (class, workers) {
+            (0, _) if on_driving_thread => Ok(Workers::DrivingThread),
             (0, 2..) => pool(side, *workers),
             (class, workers) => {
-                Ok(Hands::Threads { class, workers: *workers, started: 0, jobs: unbounded() })
+                Ok(Workers::Threads { class, count: *workers, started: 0, jobs: unbounded() })
             }
         });
-        let hands = hands.collect::<io::Result<Vec<Hands>>>()?;
-        Ok(Executor { side: side.clone(), entries: Known::default(), hands, runs: HashMap::new() })
+        let workers = workers.collect::<io::Result<Vec<Workers>>>()?;
+        Ok(Executor { side: side.clone(), used: UsedFunctions::default(), workers, runs: HashMap::new() })
     }
 
     /// Returns the function of a handle if it qualifies for the fast path: it runs on this thread, and its reply is
     /// complete when it returns.
     #[inline(always)]
     pub(super) fn on_the_spot(&mut self, handle: u64) -> Option<&Entry> {
-        let here = matches!(self.hands.first(), Some(Hands::Here));
-        let entry = self.entries.get(&self.side.functions, handle)?;
+        let on_driving_thread = matches!(self.workers.first(), Some(Workers::DrivingThread));
+        let entry = self.used.get(&self.side.functions, handle)?;
         let inline = match entry.spot {
-            Spot::Here => here,
+            Spot::Here => on_driving_thread,
             Spot::Anywhere => true,
             Spot::No => false,
         };
@@ -124,7 +125,7 @@ impl Executor {
 
     /// The function that was used last.
     pub(super) fn again(&self) -> Option<&Entry> {
-        self.entries.entries.get(self.entries.last).map(|(_, entry)| entry)
+        self.used.entries.get(self.used.last).map(|(_, entry)| entry)
     }
 
     /// Stops the function of a call that is over here: it runs, or holds a token.
@@ -149,8 +150,8 @@ impl Executor {
 
     /// Runs a job, or passes it to a worker. Returns the result if there is one at once.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
-        let Executor { side, entries, hands, runs } = self;
-        let entry = entries.entry(&side.functions, handle(&job));
+        let Executor { side, used, workers, runs } = self;
+        let entry = used.entry(&side.functions, handle(&job));
         let class = match &entry {
             Ok(entry) => match side.executors.class(&entry.placement) {
                 Some(class) => class,
@@ -159,10 +160,10 @@ impl Executor {
             Err(_) => 0,
         };
         let inline = entry.as_ref().is_ok_and(|entry| entry.placement == Placement::Inline);
-        match hands.get_mut(usize::from(class)) {
-            Some(Hands::Threads { class, workers, started, jobs }) if !inline => {
+        match workers.get_mut(usize::from(class)) {
+            Some(Workers::Threads { class, count, started, jobs }) if !inline => {
                 let call = job.call;
-                if *started < *workers {
+                if *started < *count {
                     match start_worker(side.clone(), *class, *started, jobs.1.clone()) {
                         Ok(()) => *started += 1,
                         Err(error) if *started == 0 => {
@@ -179,22 +180,22 @@ impl Executor {
                 runs.insert(call, run.clone());
                 // Cannot fail: its receiver is stored beside it.
                 jobs.0
-                    .send(Handed { job, run })
+                    .send(WorkerJob { job, run })
                     .err()
                     .map(|_| failed(call, "the worker threads are gone".into()))
             }
             #[cfg(feature = "rayon")]
-            Some(Hands::Pool(pool)) if !inline => {
+            Some(Workers::Pool(pool)) if !inline => {
                 let (side, run) = (side.clone(), Arc::<Run>::default());
                 runs.insert(job.call, run.clone());
-                pool.spawn(move || side.mailbox.result(on_worker(&side, 0, Handed { job, run })));
+                pool.spawn(move || side.mailbox.result(on_worker(&side, 0, WorkerJob { job, run })));
                 None
             }
             _ => {
-                let (call, known) = (job.call, runs.get(&job.call).cloned());
-                let run = LazyRun::new(known, may_defer(&job));
+                let (call, existing) = (job.call, runs.get(&job.call).cloned());
+                let run = LazyRun::new(existing, may_defer(&job));
                 let input = finish(entry, side, job, &run);
-                match (run.kept(), &input) {
+                match (run.into_deferred(), &input) {
                     (Some(run), Input::Ran { result: JobResult::Deferred, .. }) => {
                         drop(runs.insert(call, run))
                     }
@@ -211,8 +212,8 @@ impl Drop for Executor {
     /// The node ends: running functions are notified, those that wait for a worker never begin, and holders of tokens
     /// learn that the call is over.
     fn drop(&mut self) {
-        for hands in &self.hands {
-            if let Hands::Threads { jobs: (_, waiting), .. } = hands {
+        for workers in &self.workers {
+            if let Workers::Threads { jobs: (_, waiting), .. } = workers {
                 waiting.try_iter().for_each(drop);
             }
         }
@@ -240,26 +241,26 @@ fn lacking(placement: &Placement, job: &Job) -> Input {
 }
 
 /// Starts one more thread of a class.
-fn start_worker(side: Arc<Side>, class: u8, index: usize, jobs: Receiver<Handed>) -> io::Result<()> {
+fn start_worker(side: Arc<Side>, class: u8, index: usize, jobs: Receiver<WorkerJob>) -> io::Result<()> {
     let name = match usize::from(class).checked_sub(1).and_then(|place| side.executors.0.get(place)) {
         Some(name) => format!("gpc-{}-{name}-{index}", side.id),
         None => format!("gpc-{}-worker", side.id),
     };
     // The channel ends when the executor, which holds its sender, is dropped.
-    let work = move || jobs.iter().for_each(|handed| side.mailbox.result(on_worker(&side, class, handed)));
+    let work = move || jobs.iter().for_each(|job| side.mailbox.result(on_worker(&side, class, job)));
     thread::Builder::new().name(name).spawn(work).map(drop)
 }
 
 #[cfg(feature = "rayon")]
-fn pool(side: &Side, workers: usize) -> io::Result<Hands> {
+fn pool(side: &Side, workers: usize) -> io::Result<Workers> {
     let me = side.id;
     let name = move |index| format!("gpc-{me}-worker-{index}");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(name).build();
-    pool.map(Hands::Pool).map_err(io::Error::other)
+    pool.map(Workers::Pool).map_err(io::Error::other)
 }
 
 #[cfg(not(feature = "rayon"))]
-fn pool(_: &Side, workers: usize) -> io::Result<Hands> {
+fn pool(_: &Side, workers: usize) -> io::Result<Workers> {
     let message = format!("{workers} workers need the crate's feature `rayon`");
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
@@ -278,7 +279,7 @@ fn may_defer(job: &Job) -> bool {
 }
 
 /// Runs the function of a job to its end, on a worker of a class.
-fn on_worker(side: &Arc<Side>, class: u8, Handed { job, run }: Handed) -> Input {
+fn on_worker(side: &Arc<Side>, class: u8, WorkerJob { job, run }: WorkerJob) -> Input {
     let (call, number) = (job.call, handle(&job));
     let entry = side.functions.entry(number);
     let name = entry.as_ref().ok().map(|entry| entry.name.clone());

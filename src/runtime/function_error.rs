@@ -87,7 +87,7 @@ impl Error for WithCode {
 pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, Box<Reason>> {
     // The function owns its captured state, also after a panic; the reply that it was filling is dropped. The message
     // of an error is code of the application, too, and may panic.
-    match catch_unwind(AssertUnwindSafe(|| run().map_err(|error| said(&*error)))) {
+    match catch_unwind(AssertUnwindSafe(|| run().map_err(|error| reason(&*error)))) {
         Ok(result) => result,
         Err(panic) => Err(panicked(&*panic)),
     }
@@ -95,7 +95,7 @@ pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Re
 
 /// The reason for a function that returned this error.
 #[cold]
-fn said(error: &(dyn Error + Send + Sync + 'static)) -> Box<Reason> {
+fn reason(error: &(dyn Error + Send + Sync + 'static)) -> Box<Reason> {
     Box::new(Reason { kind: kind_of(error), code: code_of(error), message: error.to_string() })
 }
 

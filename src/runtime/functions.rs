@@ -19,7 +19,7 @@ use super::membership_function;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
-use super::stream::{self, Factory, Intake, Streaming};
+use super::stream::{self, DataReceiver, Factory, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
 use crate::peering::Proof;
@@ -28,8 +28,8 @@ use crate::wire::{CauseKind, Reason};
 
 type Func = dyn Fn(&Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Callback = dyn Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionResult + Send + Sync;
-type Phased = dyn Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
-type Deferring = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
+type PhasedFunc = dyn Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
+type DeferringFunc = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
 
 /// The phase for which a registered function with phases is called.
 ///
@@ -83,8 +83,8 @@ impl Spot {
 enum Code {
     Func(Arc<Func>),
     Callback(Arc<Callback>),
-    Phased(Arc<Phased>),
-    Deferring(Arc<Deferring>),
+    Phased(Arc<PhasedFunc>),
+    Deferring(Arc<DeferringFunc>),
     Streaming(Arc<Factory>),
 }
 
@@ -208,7 +208,7 @@ impl Functions {
     }
 
     /// Registers a callback, which merges a child's reply into the id's own: one child after the other, in list order.
-    /// A reply that arrives early is held until those before it have been merged. A [commutative](Self::commutative)
+    /// A reply that arrives early waits until those before it have been merged. A [commutative](Self::commutative)
     /// callback gets replies in the order of their arrival. (The ARMCI design merges each response as it comes.)
     ///
     /// ```
@@ -570,9 +570,9 @@ impl Entry {
     }
 
     /// Returns the receiver of a call's segments, from the first one on.
-    pub(super) fn begin(&self, request: &Request<'_>) -> Result<Intake, Box<Reason>> {
+    pub(super) fn begin(&self, request: &Request<'_>) -> Result<DataReceiver, Box<Reason>> {
         match &self.code {
-            Code::Streaming(factory) => unwinding(|| factory(request)).map(Intake::new),
+            Code::Streaming(factory) => unwinding(|| factory(request)).map(DataReceiver::new),
             _ => Err(wrong(format!("`{}` gets its data whole", self.name))),
         }
     }

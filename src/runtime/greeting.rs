@@ -14,7 +14,7 @@ use super::link::{Phase, Progress, broken};
 use super::links::{Arrival, CLOSING_LIMIT, Links};
 use super::shm::RingSocket;
 use crate::chain::Time;
-use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, Proof, PublicKey, Standing};
+use crate::peering::{ANSWER_LIMIT, Book, FeedContext, LinkKey, NewLink, Output, Proof, PublicKey};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Message};
 
@@ -61,8 +61,8 @@ impl Links {
             Err(error) => return Some(Progress::Closed(broken(&error))),
         };
         let rings = link.socket.ring().is_some_and(RingSocket::has_memory);
-        let here = Here { rings, full: self.has_no_room_for_strangers(now) };
-        self.peering.feed(now, key, &buffer[..count], &here);
+        let context = FeedContext { rings, full: self.has_no_room_for_strangers(now) };
+        self.peering.feed(now, key, &buffer[..count], &context);
         self.settle_peering(now);
         None
     }
@@ -80,7 +80,7 @@ impl Links {
                 Output::Finish { key } => self.finish(now, key),
                 Output::Close { key } => drop(self.discard(key)),
                 Output::Refused { key, why } => self.log_refusal(now, key, &why),
-                Output::Up(standing) => self.establish(now, *standing),
+                Output::Up(new_link) => self.establish(now, *new_link),
                 Output::Replaced { key, peer, incarnation } => self.replaced(key, peer, incarnation),
                 Output::Ask { key, peer } => self.ask_whether_it_lives(now, key, peer),
                 Output::Lost { peer, kind, why, stood } => self.lost(peer, kind, why, !stood),
@@ -126,16 +126,16 @@ impl Links {
         }
         // A peer that has announced a pause answers after the pause.
         let answered = self.answers_from(now, key).plus(ANSWER_LIMIT);
-        self.peering.hold_until(peer, answered);
+        self.peering.set_answer_limit(peer, answered);
         debug!(id = self.me, peer, "another run of it waits until the link of this one answers or not");
     }
 
     /// A link has answered a PING, so it is alive: fails the connections that waited for it to close.
     #[cold]
-    pub(super) fn lives(&mut self, now: Time, key: LinkKey, id: Id) {
+    pub(super) fn confirm_old_run(&mut self, now: Time, key: LinkKey, id: Id) {
         // Bytes of a killed process may still be readable after its death: then the socket has ended behind them.
         if self.links.get(key).is_some_and(|link| !link.socket.is_ended()) {
-            self.peering.lives(id);
+            self.peering.reject_waiting_run(id);
             self.settle_peering(now);
         }
     }
@@ -149,8 +149,8 @@ impl Links {
     }
 
     /// Turns a connection into a link, once both hellos are exchanged.
-    fn establish(&mut self, now: Time, standing: Standing) {
-        let Standing { key, hello, accepted, rings, extents, session, proof } = standing;
+    fn establish(&mut self, now: Time, new_link: NewLink) {
+        let NewLink { key, hello, accepted, rings, extents, session, proof } = new_link;
         if (rings && accepted || session.is_some()) && !self.all_has_left(key) {
             return self.fails_to_stand(
                 now,

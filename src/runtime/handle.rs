@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::call_error::{CallError, CallFailure};
 use super::command::Command;
-use super::completion::{Completion, Ended};
+use super::completion::{CallEnd, Completion};
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::Outcome;
 use super::plan::Plan;
@@ -143,7 +143,7 @@ impl CallHandle {
         Some(self.outcome(ended))
     }
 
-    fn outcome(&mut self, ended: Ended) -> Result<Outcome, CallError> {
+    fn outcome(&mut self, ended: CallEnd) -> Result<Outcome, CallError> {
         outcome(self.plan.take(), ended)
     }
 
@@ -170,7 +170,7 @@ impl CallHandle {
         if plan.is_none() {
             return then(Err(CallError::Taken));
         }
-        self.completion.then(Box::new(move |ended| then(outcome(plan, ended))));
+        self.completion.set_continuation(Box::new(move |ended| then(outcome(plan, ended))));
     }
 
     /// Lets the call continue without its handle; its outcome is dropped.
@@ -198,7 +198,7 @@ impl Drop for CallHandle {
 }
 
 /// Converts the result of a call for its caller.
-fn outcome(plan: Option<Plan>, ended: Ended) -> Result<Outcome, CallError> {
+fn outcome(plan: Option<Plan>, ended: CallEnd) -> Result<Outcome, CallError> {
     let plan = plan.ok_or(CallError::Taken)?;
     match ended {
         Some(Ok(success)) => Ok(Outcome::new(plan, success)),

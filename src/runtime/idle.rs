@@ -16,7 +16,7 @@ pub(super) const SPARE_LIMIT: Duration = Duration::from_secs(1);
 impl EventLoop {
     /// Whether there is memory that an idle node releases.
     pub(super) fn holds_memory(&self) -> bool {
-        self.links.much | self.links.spare.is_held() | self.node.holds_room()
+        self.links.much | self.links.spare.is_held() | self.node.has_spare_memory()
     }
 
     /// When that memory is released, if no message arrives.
@@ -32,13 +32,13 @@ impl EventLoop {
         if std::mem::take(&mut self.links.has_read) || self.has_events() {
             self.busy_until = now;
         } else if now.since(self.busy_until) >= SPARE_LIMIT {
-            self.release_room();
+            self.release_spare_memory();
         }
     }
 
-    fn release_room(&mut self) {
-        self.links.release_room();
-        self.node.release_room();
+    fn release_spare_memory(&mut self) {
+        self.links.release_spare_memory();
+        self.node.release_spare_memory();
         self.inputs.shrink_to_fit();
         self.outputs.shrink_to_fit();
         self.started.shrink_to_fit();
@@ -52,7 +52,7 @@ impl EventLoop {
 }
 
 impl Links {
-    fn release_room(&mut self) {
+    fn release_spare_memory(&mut self) {
         self.much = false;
         self.spare.release();
         self.events = Vec::new();
@@ -61,9 +61,9 @@ impl Links {
         self.granting.shrink_to_fit();
         self.unread.shrink_to_fit();
         for link in self.links.values_mut() {
-            link.inbox.release_room();
-            link.outbox.release_room();
-            link.socket.release_room();
+            link.inbox.release_spare_memory();
+            link.outbox.release_spare_memory();
+            link.socket.release_spare_memory();
         }
     }
 }

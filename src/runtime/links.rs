@@ -14,8 +14,8 @@ use tracing::debug;
 use super::Peers;
 use super::clock::Clock;
 use super::connect_options::ConnectOptions;
+use super::deadline_queue::{DeadlineOwner, DeadlineQueue};
 use super::descriptors::Descriptors;
-use super::due::{Due, DueTimes};
 use super::events::{self, Loss};
 use super::link::{Event, Link, Phase, Progress, UnsentRequests, broken};
 use super::link_table::LinkTable;
@@ -26,7 +26,7 @@ use super::socket::Accepting;
 use super::watched::Watched;
 use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
-use crate::peering::{LinkKey, Peering, State, Wanted};
+use crate::peering::{LinkKey, LinkStatus, Peering, State};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, CauseKind, Message};
@@ -168,7 +168,7 @@ pub(super) struct Links {
     /// What to talk over with nodes of this host.
     pub(super) local: ConnectOptions,
     /// What has a deadline: few, since a link that is up has none.
-    pub(super) due: DueTimes,
+    pub(super) due: DeadlineQueue,
     pub(super) buffer: Box<[u8]>,
     /// The memory of the last long data, for the next.
     pub(super) spare: Spare,
@@ -217,7 +217,7 @@ impl Links {
             descriptors: Descriptors::new(),
             turn: 0,
             local,
-            due: DueTimes::default(),
+            due: DeadlineQueue::default(),
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             spare: Spare::default(),
             memory,
@@ -279,13 +279,13 @@ impl Links {
             return Some(true);
         }
         match self.peering.want(id) {
-            Wanted::Up(_) => Some(true),
+            LinkStatus::Up(_) => Some(true),
             _ if !self.peering.book.contains(id) => None,
-            Wanted::Open => {
+            LinkStatus::Open => {
                 self.connect(now, id);
                 Some(false)
             }
-            Wanted::Coming | Wanted::Unknown => Some(false),
+            LinkStatus::Coming | LinkStatus::Unknown => Some(false),
         }
     }
 
@@ -299,20 +299,20 @@ impl Links {
         let opens = call.is_some() || matches!(message, Message::Ping);
         match self.peering.want(to) {
             // A request may name any id there is: only those that can be reached are remembered.
-            Wanted::Unknown => {
+            LinkStatus::Unknown => {
                 let why = || "no address is known for it: add it to the peers".into();
                 let unreachable = |call| Arrival::Unreachable { peer: to, call, why: why() };
                 self.arrivals.extend(call.map(unreachable));
             }
-            Wanted::Open if opens => {
+            LinkStatus::Open if opens => {
                 self.pending.entry(to).or_default().messages.push((now, message));
                 self.connect(now, to);
             }
-            Wanted::Coming | Wanted::Up(_) => {
+            LinkStatus::Coming | LinkStatus::Up(_) => {
                 self.pending.entry(to).or_default().messages.push((now, message));
             }
             // A cancel or a response is for calls of a link that is gone.
-            Wanted::Open => {}
+            LinkStatus::Open => {}
         }
     }
 
@@ -347,7 +347,7 @@ impl Links {
 
     /// Whether the next link to a peer is under way, or may be opened.
     pub(super) fn may_open(&self, peer: Id) -> bool {
-        matches!(self.peering.want(peer), Wanted::Coming | Wanted::Open)
+        matches!(self.peering.want(peer), LinkStatus::Coming | LinkStatus::Open)
     }
 
     /// Sends on the next link to a peer what the last one has not sent.
@@ -359,7 +359,7 @@ impl Links {
             "requests that have not left wait for another link"
         );
         self.pending.entry(peer).or_default().unsent = Some(unsent);
-        if self.peering.want(peer) == Wanted::Open {
+        if self.peering.want(peer) == LinkStatus::Open {
             self.connect(now, peer);
         }
     }
@@ -609,10 +609,10 @@ impl Links {
             self.watched.drop_link(key);
         }
         if let Some(until) = link.deadline {
-            self.due.remove(until, Due::Link(key));
+            self.due.remove(until, DeadlineOwner::Link(key));
         }
         if let Some(at) = link.unfinished {
-            self.due.remove(at, Due::Request(key));
+            self.due.remove(at, DeadlineOwner::Request(key));
         }
         // Closing the socket takes it out of the poll all the same.
         let _ = self.registry.deregister(&mut link.socket);

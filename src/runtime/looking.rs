@@ -9,7 +9,7 @@ use mio::Events;
 
 use super::alarm::ALARM;
 use super::event_loop::{EVENTS, EventLoop, SLEEP_MAX};
-use super::wait::Look;
+use super::wait::PollStep;
 use crate::chain::Time;
 use crate::hint::unlikely;
 
@@ -47,7 +47,7 @@ impl EventLoop {
             self.looked = Duration::ZERO;
             return self.glance(limit);
         }
-        let (looks, mut limit) = (self.active && self.waiting.looks(), limit);
+        let (looks, mut limit) = (self.active && self.poll_policy.polls(), limit);
         if looks {
             let begun = self.clock.time();
             if self.look_for_a_while(limit)? {
@@ -56,12 +56,12 @@ impl EventLoop {
             limit = remaining(limit, self.clock.time().since(begun));
         } else {
             self.looked = Duration::ZERO;
-            if self.active && self.waiting.samples() {
+            if self.active && self.poll_policy.samples() {
                 self.give_way(self.clock.now());
             }
         }
         // What the turn itself has taken was no waiting.
-        let begun = self.waiting.learns().then(|| self.clock.now());
+        let begun = self.poll_policy.learns().then(|| self.clock.now());
         let rings = self.links.has_rings();
         if unlikely(rings) {
             self.links.rest_rings();
@@ -69,7 +69,7 @@ impl EventLoop {
         self.mailbox.sleeping();
         let slept = self.sleep(limit, rings);
         if let (true, Some(begun)) = (self.active, begun) {
-            self.waiting.woken(self.clock.time().since(begun), looks);
+            self.poll_policy.woken(self.clock.time().since(begun), looks);
         }
         slept
     }
@@ -154,7 +154,7 @@ impl EventLoop {
         // Ends: the time passes.
         loop {
             // The other answers to a call come from other cores in less time than it takes to have the own one again.
-            let long = (first && self.awaits_more) || self.waiting.is_alone();
+            let long = (first && self.awaits_more) || self.poll_policy.is_alone();
             let come = match lone {
                 Some(key) => self.read_link(key, false),
                 None => {
@@ -168,7 +168,7 @@ impl EventLoop {
             let looked = self.clock.time().since(begun);
             let all = before + looked;
             if come || self.has_come() {
-                self.waiting.found(all);
+                self.poll_policy.found(all);
                 return Ok(true);
             }
             // Nobody has sent anything, so that it says nothing about looks.
@@ -176,11 +176,11 @@ impl EventLoop {
                 self.looked = all;
                 return Ok(true);
             }
-            match self.waiting.found_nothing(all) {
+            match self.poll_policy.found_nothing(all) {
                 _ if looked >= limit => return Ok(false),
-                Look::Enough => return Ok(false),
-                Look::Again => std::hint::spin_loop(),
-                Look::AgainAfterOthers => {
+                PollStep::Sleep => return Ok(false),
+                PollStep::Again => std::hint::spin_loop(),
+                PollStep::AgainAfterYield => {
                     // One look at a few rings takes no time to speak of beside what others take.
                     let at_once = !first && !long && !asks && (1..=FEW_RINGS).contains(&rings);
                     let given = if at_once { self.clock.time() } else { self.clock.now() };
@@ -195,7 +195,7 @@ impl EventLoop {
 
     /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
     fn is_to_ask(&mut self, busy: bool) -> bool {
-        let most = if self.waiting.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
+        let most = if self.poll_policy.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
         let now = self.clock.time();
         let due = now.since(self.asked) >= if busy { most } else { self.ask_every.min(most) };
         if due {
@@ -208,7 +208,7 @@ impl EventLoop {
     /// Lets others have the core, from a time not long ago, and learns whether any wanted it.
     fn give_way(&mut self, given: Time) {
         std::thread::yield_now();
-        self.waiting.gave_way(self.clock.now().since(given));
+        self.poll_policy.yielded(self.clock.now().since(given));
     }
 
     /// Looks at all rings so often, for less time than it takes to let others have the core.

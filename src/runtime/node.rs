@@ -308,15 +308,15 @@ impl Builder {
         Ok(PolledNode::new(front, event_loop))
     }
 
-    /// Runs the node on this thread until the other end of `keeper` is closed, as the system does when its process
-    /// dies. Then the node ends at once, without a message to its peers. For a process that is nothing but a node, and
-    /// must not outlive the process that started it. Bytes that arrive on `keeper` are not read.
+    /// Runs the node on this thread until the other end of `control_link` is closed, as the system does when its
+    /// process dies. Then the node ends at once, without a message to its peers. For a process that is nothing but a
+    /// node, and must not outlive the process that started it. Bytes that arrive on `control_link` are not read.
     ///
     /// # Errors
     /// As for [`start`](Self::start), and the system's, of the poll itself.
-    pub fn serve(self, keeper: UnixStream) -> io::Result<()> {
+    pub fn serve(self, control_link: UnixStream) -> io::Result<()> {
         let (_, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
-        event_loop.end_with(keeper)?;
+        event_loop.end_with_control_link(control_link)?;
         event_loop.run()
     }
 

@@ -12,7 +12,7 @@ use super::links::{Links, interest};
 use super::socket::Socket;
 use super::{Address, LinkKind};
 use crate::chain::Time;
-use crate::peering::{LinkKey, Way};
+use crate::peering::{LinkKey, Transport};
 use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
@@ -114,10 +114,10 @@ impl Links {
 }
 
 /// The way by which an address is reached, unless it is found on this host.
-fn way_to(address: &Address) -> Way {
+fn way_to(address: &Address) -> Transport {
     match address {
-        Address::Tcp(address) if !address.ip().to_canonical().is_loopback() => Way::Network,
-        Address::Tcp(_) => Way::Loopback,
-        Address::Unix(_) | Address::Abstract(_) => Way::User,
+        Address::Tcp(address) if !address.ip().to_canonical().is_loopback() => Transport::Network,
+        Address::Tcp(_) => Transport::Loopback,
+        Address::Unix(_) | Address::Abstract(_) => Transport::User,
     }
 }

@@ -212,8 +212,8 @@ impl Links {
         let message = match event {
             Event::Ping => Message::Ping,
             Event::Pong => {
-                if unlikely(self.peering.holds_any()) {
-                    self.lives(now, key, from);
+                if unlikely(self.peering.has_waiting_runs()) {
+                    self.confirm_old_run(now, key, from);
                 }
                 Message::Pong
             }

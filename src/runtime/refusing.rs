@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::due::Due;
+use super::deadline_queue::DeadlineOwner;
 use super::functions::Functions;
 use super::link::{Event, HIWATER, Refused};
 use super::links::Links;
@@ -130,9 +130,9 @@ impl Links {
             return;
         }
         if let Some(before) = link.unfinished.replace(at) {
-            self.due.remove(before, Due::Request(key));
+            self.due.remove(before, DeadlineOwner::Request(key));
         }
-        self.due.add(at, Due::Request(key));
+        self.due.add(at, DeadlineOwner::Request(key));
     }
 
     /// Rejects the requests of a link that have not arrived in time.

@@ -55,7 +55,7 @@ pub struct Request<'a> {
     ids: &'a IdList,
     position: u32,
     total: u32,
-    of: Of<'a>,
+    of: RequestForm<'a>,
     limit: Limit,
     host: &'a dyn Host,
 }
@@ -71,7 +71,7 @@ enum Data<'a> {
 
 /// The other parts of a request, in the form in which it arrived.
 #[derive(Clone, Copy)]
-enum Of<'a> {
+enum RequestForm<'a> {
     /// A job of the chain, which may be stopped, or answered later.
     Job { request: &'a wire::Request, run: &'a LazyRun },
     /// A short request, which runs where it was read.
@@ -92,7 +92,7 @@ impl<'a> Request<'a> {
         let (me, parent, request) = (job.me, job.parent, &*job.request);
         let (call, header, ids) = (request.call, &request.header, &request.ids);
         let (position, total, data_len) = (request.position, request.total, request.data.len());
-        let (of, limit, data) = (Of::Job { request, run }, Limit::At(job.until), Data::Shared(data));
+        let (of, limit, data) = (RequestForm::Job { request, run }, Limit::At(job.until), Data::Shared(data));
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Request<'a> {
         let (data, data_len) = (Data::Read(of.data), of.data.len() as u64);
         let (me, call, header) = (host.id(), of.call, of.header);
         let (position, total) = (of.position, of.total);
-        let (of, limit) = (Of::Short(plan), Limit::In(Duration::from_micros(of.limit)));
+        let (of, limit) = (RequestForm::Short(plan), Limit::In(Duration::from_micros(of.limit)));
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
@@ -176,8 +176,8 @@ impl<'a> Request<'a> {
     /// The tree of the call, as far as this subtree is concerned.
     pub fn tree(&self) -> Tree {
         let tree = match self.of {
-            Of::Job { request, .. } => request.tree.as_ref().ok().cloned(),
-            Of::Short(plan) => plan.tree(),
+            RequestForm::Job { request, .. } => request.tree.as_ref().ok().cloned(),
+            RequestForm::Short(plan) => plan.tree(),
         };
         // A call with an unknown tree never reaches a function.
         tree.unwrap_or_default()
@@ -186,8 +186,8 @@ impl<'a> Request<'a> {
     /// Whether the caller wants replies. If it does not, the reply of a function is dropped.
     pub fn reply_wanted(&self) -> bool {
         match self.of {
-            Of::Job { request, .. } => request.reply_wanted,
-            Of::Short(plan) => plan.reply_wanted(),
+            RequestForm::Job { request, .. } => request.reply_wanted,
+            RequestForm::Short(plan) => plan.reply_wanted(),
         }
     }
 
@@ -205,8 +205,8 @@ impl<'a> Request<'a> {
     /// returns. A call never ends while an inline function runs.
     pub fn is_cancelled(&self) -> bool {
         match self.of {
-            Of::Job { run, .. } => run.is_stopped(),
-            Of::Short(_) => false,
+            RequestForm::Job { run, .. } => run.is_stopped(),
+            RequestForm::Short(_) => false,
         }
     }
 
@@ -235,7 +235,7 @@ impl<'a> Request<'a> {
     /// `None` the second time: a call has one reply.
     pub fn defer(&self) -> Option<Deferred> {
         match self.of {
-            Of::Job { run, .. } if run.may_defer.get() => {
+            RequestForm::Job { run, .. } if run.may_defer.get() => {
                 run.may_defer.set(false);
                 Some(Deferred::new(self.call, self.host.mailbox(), run.defer()))
             }
@@ -330,8 +330,8 @@ impl Deferred {
     /// Registers a callback that runs if the call ends at this id before the reply; at once if it has ended already. It
     /// runs on the thread that drives the node, so it must be short and never block. One call keeps 64 callbacks: any
     /// further one runs at once.
-    pub fn on_cancel(&self, tell: impl FnOnce() + Send + 'static) {
-        self.run.on_stop(Box::new(tell));
+    pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
+        self.run.on_stop(Box::new(hook));
     }
 
     /// Sends the id's own reply. If the call has ended meanwhile, this has no effect.

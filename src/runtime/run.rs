@@ -8,25 +8,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::error;
 
-type Told = Box<dyn FnOnce() + Send>;
+/// Code of the application that runs when the call ends.
+type StopHook = Box<dyn FnOnce() + Send>;
 
 /// The state of a running function, shared with the event loop.
 #[derive(Default)]
 pub(super) struct Run {
     stopped: AtomicBool,
-    /// Callbacks for the end of the call.
-    told: Mutex<Vec<Told>>,
+    /// Hooks for the end of the call.
+    hooks: Mutex<Vec<StopHook>>,
 }
 
-/// Maximum number of callbacks: a function needs one, a program that shares its token a few.
-const TOLD_MAX: usize = 64;
+/// Maximum number of hooks: a function needs one, a program that shares its token a few.
+const STOP_HOOKS_MAX: usize = 64;
 
 impl Run {
-    /// Records that its call has ended here: its result will be ignored. Runs the callbacks.
+    /// Records that its call has ended here: its result will be ignored. Runs the hooks.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
-        told.into_iter().for_each(call);
+        let hooks = std::mem::take(&mut *self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+        hooks.into_iter().for_each(call);
     }
 
     /// Whether its call has ended.
@@ -34,21 +35,21 @@ impl Run {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Registers a callback for the end of the call. Runs it at once if the call has ended, or if there are too many
-    /// callbacks.
-    pub(super) fn on_stop(&self, tell: Told) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && !self.is_stopped() {
-            return told.push(tell);
+    /// Registers a hook for the end of the call. Runs it at once if the call has ended, or if there are too many
+    /// hooks.
+    pub(super) fn on_stop(&self, hook: StopHook) {
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        if hooks.len() < STOP_HOOKS_MAX && !self.is_stopped() {
+            return hooks.push(hook);
         }
-        drop(told);
-        call(tell);
+        drop(hooks);
+        call(hook);
     }
 }
 
 /// Runs code of the application, which may panic, on a thread that must go on.
-fn call(tell: Told) {
-    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+fn call(hook: StopHook) {
+    if catch_unwind(AssertUnwindSafe(hook)).is_err() {
         error!("what was to be told of the end of a call panicked");
     }
 }
@@ -86,7 +87,7 @@ impl LazyRun {
     }
 
     /// The run, if a token was given out.
-    pub(super) fn kept(self) -> Option<Arc<Run>> {
+    pub(super) fn into_deferred(self) -> Option<Arc<Run>> {
         self.run.into_inner().filter(|_| self.deferred.get())
     }
 

@@ -110,7 +110,7 @@ impl SealedSocket {
     }
 
     /// Releases memory that is not in use.
-    pub(super) fn release_room(&mut self) {
+    pub(super) fn release_spare_memory(&mut self) {
         for bytes in [&mut self.came, &mut self.plain, &mut self.sealed] {
             bytes.release();
         }

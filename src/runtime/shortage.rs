@@ -45,17 +45,17 @@ impl Links {
 
     /// Records that the system had no descriptor for an incoming connection.
     pub(super) fn none_to_accept(&mut self, now: Time) {
-        self.look_again();
+        self.retry();
         self.accept_again = Some(now.plus(PAUSE));
     }
 
     /// Records that the system had no descriptor for a link to a peer: it gets one when one is free, or is lost.
     pub(super) fn none_to_connect(&mut self, to: Id) {
-        self.look_again();
+        self.retry();
         self.descriptors.waiting.insert(to);
     }
 
-    fn look_again(&mut self) {
+    fn retry(&mut self) {
         (self.descriptors.short, self.descriptors.none_left) = (true, true);
         self.descriptors.full_until = None;
     }

@@ -17,7 +17,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 use super::Address;
 use super::sealed::SealedSocket;
 use super::shm::RingSocket;
-use crate::peering::{Session, Source as Whence, Way};
+use crate::peering::{Session, Source as Whence, Transport};
 
 /// Maximum number of connections that wait to be accepted: every node of a large machine may connect to one at once.
 const BACKLOG: i32 = 4096;
@@ -206,23 +206,23 @@ impl Socket {
     }
 
     /// Releases memory that is not in use.
-    pub(super) fn release_room(&mut self) {
+    pub(super) fn release_spare_memory(&mut self) {
         if let Socket::Sealed(socket) = self {
-            socket.release_room();
+            socket.release_spare_memory();
         }
     }
 
     /// The way of the connection, and its source address as a number.
-    pub(super) fn way(&self) -> (Way, Option<Whence>) {
-        let Socket::Tcp(stream) = self else { return (Way::User, None) };
+    pub(super) fn way(&self) -> (Transport, Option<Whence>) {
+        let Socket::Tcp(stream) = self else { return (Transport::User, None) };
         // A peer that has gone has no address: its bytes are rejected like those of strangers.
-        let Ok(address) = stream.peer_addr() else { return (Way::Network, None) };
+        let Ok(address) = stream.peer_addr() else { return (Transport::Network, None) };
         let ip = address.ip().to_canonical();
         let bits = match ip {
             IpAddr::V4(ip) => ip.to_bits().into(),
             IpAddr::V6(ip) => ip.to_bits(),
         };
-        (if ip.is_loopback() { Way::Loopback } else { Way::Network }, Some(bits))
+        (if ip.is_loopback() { Transport::Loopback } else { Transport::Network }, Some(bits))
     }
 
     /// The address of the other end, for people.

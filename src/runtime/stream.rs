@@ -10,7 +10,7 @@ use tracing::error;
 
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::request::Request;
-use crate::chain::{JobResult, Reply, Taken};
+use crate::chain::{FuncState, JobResult, Reply};
 use crate::wire::frame::{SEGMENT, WINDOW};
 use crate::wire::{Body, Reason};
 
@@ -79,13 +79,13 @@ where
 }
 
 /// The receiver of a call's data, and its progress.
-pub(super) struct Intake {
+pub(super) struct DataReceiver {
     /// Present until the drop.
     streaming: Option<Box<dyn Streaming>>,
     taken: u64,
 }
 
-impl Drop for Intake {
+impl Drop for DataReceiver {
     /// The application's value may panic when the chain drops it, on any thread.
     fn drop(&mut self) {
         let streaming = self.streaming.take();
@@ -95,9 +95,9 @@ impl Drop for Intake {
     }
 }
 
-impl Intake {
-    pub(super) fn new(streaming: Box<dyn Streaming>) -> Intake {
-        Intake { streaming: Some(streaming), taken: 0 }
+impl DataReceiver {
+    pub(super) fn new(streaming: Box<dyn Streaming>) -> DataReceiver {
+        DataReceiver { streaming: Some(streaming), taken: 0 }
     }
 
     /// Processes available data, up to a bound; returns the reply if the data are complete.
@@ -118,7 +118,7 @@ impl Intake {
             data.passed(self.taken);
         }
         if self.taken < data.len() {
-            return JobResult::Taken(Taken(Box::new(self)));
+            return JobResult::Taken(FuncState(Box::new(self)));
         }
         let mut reply = Reply::default();
         match unwinding(|| {
@@ -134,16 +134,20 @@ impl Intake {
 }
 
 /// Starts or continues to process the data of a call.
-pub(super) fn take(intake: Result<Intake, Box<Reason>>, request: &Request<'_>, data: &Body) -> JobResult {
-    match intake {
-        Ok(intake) => intake.take(request, data),
+pub(super) fn take(
+    receiver: Result<DataReceiver, Box<Reason>>,
+    request: &Request<'_>,
+    data: &Body,
+) -> JobResult {
+    match receiver {
+        Ok(receiver) => receiver.take(request, data),
         Err(reason) => JobResult::Failed(reason),
     }
 }
 
 /// The state that an earlier job has left.
-pub(super) fn resume(Taken(left): Taken) -> Result<Intake, Box<Reason>> {
+pub(super) fn resume(FuncState(left): FuncState) -> Result<DataReceiver, Box<Reason>> {
     left.downcast()
-        .map(|intake| *intake)
+        .map(|receiver| *receiver)
         .map_err(|_| "what an earlier job has left is of another kind".into())
 }

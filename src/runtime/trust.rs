@@ -44,7 +44,7 @@ impl Trust {
     /// The system's, if it has no randomness for a key; without the feature `noise`, any secret is an error.
     #[cfg(feature = "noise")]
     pub(super) fn crypto(self, job: Job) -> io::Result<Option<Box<dyn Crypto>>> {
-        use super::drawn::fill;
+        use super::randomness::fill;
         use crate::peering::{Noise, Unproved};
 
         let Some(secret) = self.secret else { return Ok(None) };

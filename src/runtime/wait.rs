@@ -36,13 +36,13 @@ pub enum Wait {
 }
 
 /// How long an adaptive node polls: a round over a few processes of one machine, and about twice the cost of a wake-up.
-const LOOK: Duration = Duration::from_micros(50);
+const POLL_LIMIT: Duration = Duration::from_micros(50);
 
 /// The same if other processes take the core whenever the node yields: then most of the time is theirs, and polling
 /// costs only the switch to them and back. With this limit, a round over 64 processes on two cores takes 160 µs through
-/// rings and 310 over Unix sockets; if they sleep after [`LOOK`], 400 and 450. Over TCP it takes 410 down a flat tree
-/// instead of 570.
-const LOOK_AMONG_OTHERS: Duration = Duration::from_micros(500);
+/// rings and 310 over Unix sockets; if they sleep after [`POLL_LIMIT`], 400 and 450. Over TCP it takes 410 down a flat
+/// tree instead of 570.
+const POLL_LIMIT_AMONG_OTHERS: Duration = Duration::from_micros(500);
 
 /// Maximum time of a yield if no process wants the core: it takes 0.2 µs then, and 0.7 µs if another process polls,
 /// too.
@@ -66,18 +66,18 @@ const SAMPLED: u32 = 64;
 
 /// What to do after an unsuccessful poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum PollStep {
     /// Poll again.
     Again,
     /// Yield the core, then poll again.
-    AgainAfterOthers,
+    AgainAfterYield,
     /// Stop polling and sleep.
-    Enough,
+    Sleep,
 }
 
 /// Decides for one node how long it polls, from the results of its waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PollPolicy {
     wait: Wait,
     /// How long an adaptive node polls at present.
     limit: Duration,
@@ -91,13 +91,13 @@ pub(super) struct Waiting {
     next_pause: u32,
 }
 
-impl Waiting {
-    pub(super) fn new(wait: Wait) -> Waiting {
-        Waiting { wait, limit: LOOK, soon: 256, blind: 0, pause: 0, next_pause: PAUSE_MIN }
+impl PollPolicy {
+    pub(super) fn new(wait: Wait) -> PollPolicy {
+        PollPolicy { wait, limit: POLL_LIMIT, soon: 256, blind: 0, pause: 0, next_pause: PAUSE_MIN }
     }
 
     /// Whether to poll before the next sleep, after a message has arrived.
-    pub(super) fn looks(&self) -> bool {
+    pub(super) fn polls(&self) -> bool {
         match self.wait {
             Wait::Block => false,
             Wait::Spin(limit) => !limit.is_zero(),
@@ -111,8 +111,8 @@ impl Waiting {
     }
 
     /// Records the duration of a yield between two polls.
-    pub(super) fn gave_way(&mut self, took: Duration) {
-        self.limit = if took < TAKEN { LOOK } else { LOOK_AMONG_OTHERS };
+    pub(super) fn yielded(&mut self, took: Duration) {
+        self.limit = if took < TAKEN { POLL_LIMIT } else { POLL_LIMIT_AMONG_OTHERS };
         self.note_cost(took);
     }
 
@@ -128,18 +128,18 @@ impl Waiting {
 
     /// Whether no other process wanted the core at the last yield.
     pub(super) fn is_alone(&self) -> bool {
-        self.limit == LOOK
+        self.limit == POLL_LIMIT
     }
 
     /// Records an unsuccessful poll; `all` is the duration of this wait so far.
-    pub(super) fn found_nothing(&mut self, all: Duration) -> Look {
+    pub(super) fn found_nothing(&mut self, all: Duration) -> PollStep {
         self.note_cost(all);
         match self.wait {
-            Wait::Block => Look::Enough,
-            Wait::Spin(limit) if all >= limit => Look::Enough,
-            Wait::Spin(_) => Look::Again,
-            Wait::Adaptive if all >= self.limit => Look::Enough,
-            Wait::Adaptive => Look::AgainAfterOthers,
+            Wait::Block => PollStep::Sleep,
+            Wait::Spin(limit) if all >= limit => PollStep::Sleep,
+            Wait::Spin(_) => PollStep::Again,
+            Wait::Adaptive if all >= self.limit => PollStep::Sleep,
+            Wait::Adaptive => PollStep::AgainAfterYield,
         }
     }
 
@@ -161,14 +161,14 @@ impl Waiting {
         }
     }
 
-    /// Records a message that arrived after a sleep; `looked` is whether the node polled before it.
-    pub(super) fn woken(&mut self, slept: Duration, looked: bool) {
+    /// Records a message that arrived after a sleep; `polled` is whether the node polled before it.
+    pub(super) fn woken(&mut self, slept: Duration, polled: bool) {
         if self.wait == Wait::Adaptive {
             self.pause = self.pause.saturating_sub(1);
             // A message that arrives after unsuccessful polling is late, even if the sleep was short. The polling has
             // cost time as well, so it counts twice.
-            self.learn(!looked && slept < self.in_time());
-            if looked {
+            self.learn(!polled && slept < self.in_time());
+            if polled {
                 self.learn(false);
             }
         }
@@ -193,112 +193,112 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     /// Polls until the limit, with this duration for each step; returns the total.
-    fn look(waiting: &mut Waiting, each: Duration) -> Duration {
-        let looks = (1..).find(|&looks| waiting.found_nothing(each * looks) == Look::Enough);
-        each * looks.expect("every strategy has had enough at some time")
+    fn poll(policy: &mut PollPolicy, each: Duration) -> Duration {
+        let polls = (1..).find(|&polls| policy.found_nothing(each * polls) == PollStep::Sleep);
+        each * polls.expect("every strategy has had enough at some time")
     }
 
     #[test]
-    fn blocking_never_looks_and_spinning_looks_to_its_limit_whatever_happens() {
-        assert!(!Waiting::new(Wait::Block).looks());
-        assert!(!Waiting::new(Wait::Spin(Duration::ZERO)).looks());
-        let mut spinning = Waiting::new(Wait::Spin(20 * US));
+    fn blocking_never_polls_and_spinning_polls_to_its_limit() {
+        assert!(!PollPolicy::new(Wait::Block).polls());
+        assert!(!PollPolicy::new(Wait::Spin(Duration::ZERO)).polls());
+        let mut spinning = PollPolicy::new(Wait::Spin(20 * US));
         for _ in 0..100 {
-            assert!(spinning.looks());
-            assert_eq!(spinning.found_nothing(US), Look::Again, "it gives the core to nobody");
-            assert_eq!(look(&mut spinning, US), 20 * US);
-            assert_eq!(look(&mut spinning, 15 * US), 30 * US);
+            assert!(spinning.polls());
+            assert_eq!(spinning.found_nothing(US), PollStep::Again, "it gives the core to nobody");
+            assert_eq!(poll(&mut spinning, US), 20 * US);
+            assert_eq!(poll(&mut spinning, 15 * US), 30 * US);
             spinning.woken(Duration::from_secs(1), true);
         }
     }
 
     #[test]
-    fn an_adaptive_node_stops_looking_when_nothing_comes_and_begins_again_when_it_would_pay() {
-        let mut waiting = Waiting::new(Wait::Adaptive);
-        let mut looked = 0;
+    fn an_adaptive_node_stops_polling_in_vain_and_begins_again_when_it_pays() {
+        let mut policy = PollPolicy::new(Wait::Adaptive);
+        let mut polled = 0;
         for _ in 0..100 {
-            if waiting.looks() {
-                looked += 1;
-                assert_eq!(waiting.found_nothing(US), Look::AgainAfterOthers);
-                assert_eq!(look(&mut waiting, US), LOOK);
+            if policy.polls() {
+                polled += 1;
+                assert_eq!(policy.found_nothing(US), PollStep::AgainAfterYield);
+                assert_eq!(poll(&mut policy, US), POLL_LIMIT);
             }
-            let looked = waiting.looks();
-            waiting.woken(Duration::from_millis(1), looked);
+            let polled = policy.polls();
+            policy.woken(Duration::from_millis(1), polled);
         }
-        assert!((1..16).contains(&looked), "{looked} looks for nothing");
+        assert!((1..16).contains(&polled), "{polled} polls for nothing");
         for _ in 0..8 {
-            waiting.woken(30 * US, false);
+            policy.woken(30 * US, false);
         }
-        assert!(waiting.looks(), "messages come soon again");
-        waiting.found(US);
-        assert!(waiting.looks());
+        assert!(policy.polls(), "messages come soon again");
+        policy.found(US);
+        assert!(policy.polls());
     }
 
     /// 64 processes on two cores polled for 50 µs each and fell asleep, one after the other. A round of polls took 160
     /// µs, so their calls took 400 µs.
     #[test]
-    fn an_adaptive_node_looks_longer_while_others_take_the_core_that_it_gives_away() {
-        let mut waiting = Waiting::new(Wait::Adaptive);
-        assert!(waiting.is_alone());
-        waiting.gave_way(US);
-        assert!(!waiting.is_alone());
-        assert_eq!(look(&mut waiting, 20 * US), LOOK_AMONG_OTHERS);
+    fn an_adaptive_node_polls_longer_while_others_take_the_core_that_it_yields() {
+        let mut policy = PollPolicy::new(Wait::Adaptive);
+        assert!(policy.is_alone());
+        policy.yielded(US);
+        assert!(!policy.is_alone());
+        assert_eq!(poll(&mut policy, 20 * US), POLL_LIMIT_AMONG_OTHERS);
         // Messages that arrive after the rounds of all other processes are in time.
-        (0..100).for_each(|_| waiting.found(400 * US));
-        assert!(waiting.looks());
-        waiting.gave_way(US / 5);
-        assert!(waiting.is_alone());
-        assert_eq!(look(&mut waiting, US), LOOK);
-        (0..8).for_each(|_| waiting.found(400 * US));
-        assert!(!waiting.looks(), "it would have the core for itself all that time");
+        (0..100).for_each(|_| policy.found(400 * US));
+        assert!(policy.polls());
+        policy.yielded(US / 5);
+        assert!(policy.is_alone());
+        assert_eq!(poll(&mut policy, US), POLL_LIMIT);
+        (0..8).for_each(|_| policy.found(400 * US));
+        assert!(!policy.polls(), "it would have the core for itself all that time");
     }
 
     /// Down a binomial tree over 64 processes on two cores, polling always ended a little too soon. The messages that
     /// followed counted as in time, and calls took longer than without polling.
     #[test]
-    fn what_comes_soon_after_a_look_that_failed_does_not_speak_for_the_next_one() {
-        let mut waiting = Waiting::new(Wait::Adaptive);
-        waiting.gave_way(US);
-        let looks = (0..100).filter(|_| {
-            let looked = waiting.looks();
-            waiting.woken(if looked { 10 * US } else { 510 * US }, looked);
-            looked
+    fn a_message_soon_after_polling_in_vain_does_not_speak_for_polling() {
+        let mut policy = PollPolicy::new(Wait::Adaptive);
+        policy.yielded(US);
+        let polls = (0..100).filter(|_| {
+            let polled = policy.polls();
+            policy.woken(if polled { 10 * US } else { 510 * US }, polled);
+            polled
         });
         // Without polling the messages would be in time, so polling is tried again now and then.
-        assert!((1..40).contains(&looks.count()));
+        assert!((1..40).contains(&polls.count()));
     }
 
     /// Where processes share the core, each step takes as long as the others want: polling ends with the first step
     /// that exceeds the limit.
     #[test]
-    fn an_adaptive_node_looks_no_longer_than_its_limit_though_others_have_the_core() {
-        assert_eq!(look(&mut Waiting::new(Wait::Adaptive), 200 * US), 200 * US);
+    fn an_adaptive_node_polls_no_longer_than_its_limit_though_others_have_the_core() {
+        assert_eq!(poll(&mut PollPolicy::new(Wait::Adaptive), 200 * US), 200 * US);
     }
 
     /// Beside a compiler on every core, polling yielded the core for a slice of 4 ms each time, and each short wait
     /// without polling caused the next polling. One call in ten took 4 ms, where it takes 0.1 ms without polling.
     #[test]
-    fn an_adaptive_node_does_not_look_for_a_while_after_it_has_lost_its_core() {
-        let mut waiting = Waiting::new(Wait::Adaptive);
+    fn an_adaptive_node_does_not_poll_for_a_while_after_it_has_lost_its_core() {
+        let mut policy = PollPolicy::new(Wait::Adaptive);
         let mut costly = 0;
         for _ in 0..100_000 {
-            if waiting.looks() {
+            if policy.polls() {
                 costly += 1;
                 // The awaited message has arrived meanwhile, or has not.
                 match costly % 2 {
-                    0 => waiting.found(4000 * US),
-                    _ => drop(look(&mut waiting, 4000 * US)),
+                    0 => policy.found(4000 * US),
+                    _ => drop(poll(&mut policy, 4000 * US)),
                 }
             }
-            waiting.woken(30 * US, false);
+            policy.woken(30 * US, false);
         }
         assert!((1..24).contains(&costly), "{costly} looks that cost a slice each");
         // The other processes have gone: polling pays again, and costs nothing.
-        (0..PAUSE_MAX).for_each(|_| waiting.woken(30 * US, false));
-        assert!(waiting.looks());
+        (0..PAUSE_MAX).for_each(|_| policy.woken(30 * US, false));
+        assert!(policy.polls());
         for _ in 0..PAUSE_MAX {
-            waiting.found(US);
+            policy.found(US);
         }
-        assert_eq!(waiting.next_pause, PAUSE_MIN);
+        assert_eq!(policy.next_pause, PAUSE_MIN);
     }
 }

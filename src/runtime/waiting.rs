@@ -72,12 +72,12 @@ pub(super) struct Waits<'a> {
     mailbox: &'a Mailbox,
     ticket: u64,
     /// The call of the function that waits.
-    told: Option<CallId>,
+    caller: Option<CallId>,
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        if let Some(call) = self.told {
+        if let Some(call) = self.caller {
             self.mailbox.waiters.waiting().retain(|waiter| waiter.ticket != self.ticket);
             with_running(|running| running.host.mailbox().result(Input::Waits { call, what: None }));
         }
@@ -104,8 +104,8 @@ pub(super) fn begin<'a>(
     if mailbox.waiters.is_driver() {
         return Err(CallError::NotDriven);
     }
-    let told = with_running(|running| running.call);
-    let waits = Waits { mailbox, ticket, told };
+    let caller = with_running(|running| running.call);
+    let waits = Waits { mailbox, ticket, caller };
     // Functions of other nodes are not registered here.
     let here = with_running(|running| Arc::ptr_eq(running.host.mailbox(), mailbox).then_some(running.class));
     if let Some(Some(class)) = here {

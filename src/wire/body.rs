@@ -48,12 +48,12 @@ enum Repr {
 
 /// How the bytes of an arriving body are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Use {
+pub enum BodyUse {
     /// func gets them as a whole.
     Whole,
     /// func takes them as they arrive, and they are retained: for children that get them after func has ended, or for
     /// an adopter.
-    Kept,
+    Retained,
     /// func and the children take them as they arrive; bytes that all of them have are dropped.
     Passing,
 }
@@ -69,7 +69,7 @@ struct Reader {
 
 struct Arriving {
     announced: u64,
-    usage: Use,
+    usage: BodyUse,
     received: Mutex<Received>,
     /// The descriptors of data that arrived in sealed memory. Where both locks are taken, `received` is locked first.
     extents: Mutex<Extents>,
@@ -219,20 +219,20 @@ impl Body {
 
     /// Returns an empty body of `announced` bytes, and the writer that fills it; func gets it whole.
     pub fn arriving(announced: u64) -> (Body, BodyWriter) {
-        Body::arriving_for(announced, Use::Whole)
+        Body::arriving_for(announced, BodyUse::Whole)
     }
 
     /// Like [`arriving`](Self::arriving), for the given use of the bytes.
-    pub fn arriving_for(announced: u64, usage: Use) -> (Body, BodyWriter) {
+    pub fn arriving_for(announced: u64, usage: BodyUse) -> (Body, BodyWriter) {
         Body::arriving_in(announced, usage, &Spare::default())
     }
 
     /// Like [`arriving_for`](Self::arriving_for), in reused memory.
-    pub fn arriving_in(announced: u64, usage: Use, spare: &Spare) -> (Body, BodyWriter) {
+    pub fn arriving_in(announced: u64, usage: BodyUse, spare: &Spare) -> (Body, BodyWriter) {
         let start = match usage {
             _ if announced == 0 => Received::Whole(Bytes::new()),
-            Use::Passing => Received::Passing(Passing::default()),
-            Use::Whole | Use::Kept => Received::Part(Counted::default()),
+            BodyUse::Passing => Received::Passing(Passing::default()),
+            BodyUse::Whole | BodyUse::Retained => Received::Part(Counted::default()),
         };
         let (received, extents, instead) = (Mutex::new(start), Mutex::default(), OnceLock::new());
         let (pool, spare) = (Arc::default(), spare.clone());
@@ -293,9 +293,9 @@ impl Body {
     }
 
     /// How the bytes are used.
-    pub fn usage(&self) -> Use {
+    pub fn usage(&self) -> BodyUse {
         match &self.0 {
-            Repr::Whole(_) => Use::Whole,
+            Repr::Whole(_) => BodyUse::Whole,
             Repr::Arriving(reader) => reader.body.usage,
         }
     }
@@ -303,7 +303,7 @@ impl Body {
     /// Whether func can take data: the whole body, or, if it takes the bytes as they arrive, any unread bytes.
     pub fn is_due(&self) -> bool {
         match &self.0 {
-            Repr::Arriving(reader) if reader.body.usage != Use::Whole => {
+            Repr::Arriving(reader) if reader.body.usage != BodyUse::Whole => {
                 let arrived = self.arrived();
                 !self.is_refused()
                     && (arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len())
@@ -317,7 +317,7 @@ impl Body {
     ///
     /// It has no effect if this body is complete, if its bytes are dropped once read, or if the lengths differ.
     pub fn follow(&self, other: &Body) {
-        if self.len() != other.len() || self.is_whole() || self.usage() == Use::Passing {
+        if self.len() != other.len() || self.is_whole() || self.usage() == BodyUse::Passing {
             return;
         }
         // Each body follows a younger one, so the loop ends at the youngest.
@@ -488,7 +488,7 @@ impl BodyWriter {
     }
 
     /// How the bytes are used.
-    pub fn usage(&self) -> Use {
+    pub fn usage(&self) -> BodyUse {
         self.body.usage
     }
 
@@ -559,7 +559,7 @@ impl BodyWriter {
             *received = Received::Laid(Counted { bytes: room, share: spare.budget().share() });
         }
         if let Received::Passing(passing) = &mut *received {
-            match spare.hold(extent.bytes()) {
+            match spare.retain(extent.bytes()) {
                 Some(part) => {
                     passing.push(part, spare);
                     self.body.forget_extents(passing);
@@ -585,7 +585,7 @@ impl BodyWriter {
     /// Returns room for the next bytes of a passing body, to be returned with [`append`](Self::append). Returns `None`
     /// for other bodies, which grow in one buffer, and if there is no memory.
     pub fn chunk(&self) -> Option<Chunk> {
-        let passes = self.body.usage == Use::Passing;
+        let passes = self.body.usage == BodyUse::Passing;
         passes.then(|| Chunk::of(&self.body.pool, self.body.spare.budget())).flatten()
     }
 

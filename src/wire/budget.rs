@@ -16,18 +16,18 @@ struct Inner {
     /// Name of the owner, for messages.
     name: String,
     used: AtomicU64,
-    most: Most,
+    most: Capacity,
     /// Outer budget, from which the same bytes are taken too.
     within: Budget,
 }
 
-type Find = Box<dyn Fn() -> u64 + Send + Sync>;
+type CapacityFn = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Size of a budget.
-enum Most {
+enum Capacity {
     Bytes(u64),
     /// The size that this function returns. It is called once, when the first bytes beyond [`FEW`] are taken.
-    Found(Find, OnceLock<u64>),
+    Lazy(CapacityFn, OnceLock<u64>),
     /// A fraction of the outer budget: numerator and denominator.
     Part(u64, u64),
 }
@@ -38,25 +38,25 @@ const FEW: u64 = 1 << 20;
 impl Inner {
     fn most(&self) -> u64 {
         match &self.most {
-            Most::Bytes(most) => *most,
-            Most::Found(find, found) => *found.get_or_init(&**find),
-            Most::Part(parts, of) => self.within.most() / of * parts,
+            Capacity::Bytes(most) => *most,
+            Capacity::Lazy(find, found) => *found.get_or_init(&**find),
+            Capacity::Part(parts, of) => self.within.most() / of * parts,
         }
     }
 
     fn has(&self, bytes: u64) -> bool {
         match &self.most {
-            Most::Bytes(most) => bytes <= *most,
-            Most::Found(..) | Most::Part(..) if bytes <= self.few() => true,
-            Most::Found(..) | Most::Part(..) => bytes <= self.most(),
+            Capacity::Bytes(most) => bytes <= *most,
+            Capacity::Lazy(..) | Capacity::Part(..) if bytes <= self.few() => true,
+            Capacity::Lazy(..) | Capacity::Part(..) => bytes <= self.most(),
         }
     }
 
     fn few(&self) -> u64 {
         match &self.most {
-            Most::Bytes(_) => 0,
-            Most::Found(..) => FEW,
-            Most::Part(parts, of) => self.within.0.as_ref().map_or(0, |within| within.few()) / of * parts,
+            Capacity::Bytes(_) => 0,
+            Capacity::Lazy(..) => FEW,
+            Capacity::Part(parts, of) => self.within.0.as_ref().map_or(0, |within| within.few()) / of * parts,
         }
     }
 }
@@ -69,20 +69,20 @@ impl Budget {
 
     /// Returns a budget of `most` bytes; `name` is its owner in messages.
     pub fn new(most: u64, name: impl Into<String>) -> Budget {
-        Budget::within(&Budget::unbounded(), Most::Bytes(most), name.into())
+        Budget::within(&Budget::unbounded(), Capacity::Bytes(most), name.into())
     }
 
     /// Returns a budget whose size is the result of `find`, which is called when more than a few bytes are taken.
     pub fn found(find: impl Fn() -> u64 + Send + Sync + 'static, name: impl Into<String>) -> Budget {
-        Budget::within(&Budget::unbounded(), Most::Found(Box::new(find), OnceLock::new()), name.into())
+        Budget::within(&Budget::unbounded(), Capacity::Lazy(Box::new(find), OnceLock::new()), name.into())
     }
 
     /// Returns a budget of the fraction `parts` / `of` of this one.
     pub fn part(&self, parts: u64, of: u64, name: impl Into<String>) -> Budget {
-        Budget::within(self, Most::Part(parts, of), name.into())
+        Budget::within(self, Capacity::Part(parts, of), name.into())
     }
 
-    fn within(within: &Budget, most: Most, name: String) -> Budget {
+    fn within(within: &Budget, most: Capacity, name: String) -> Budget {
         let (used, within) = (AtomicU64::new(0), within.clone());
         Budget(Some(Arc::new(Inner { name, used, most, within })))
     }
@@ -184,7 +184,7 @@ impl Share {
 
     /// Changes the share to `bytes` in all; returns false if they are not available, and then nothing has changed.
     #[must_use]
-    pub fn hold(&mut self, bytes: u64) -> bool {
+    pub fn resize(&mut self, bytes: u64) -> bool {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.grow(more),
             None => {
@@ -254,10 +254,10 @@ impl Counted<Vec<u8>> {
             return true;
         }
         let more = len - self.bytes.len();
-        let made = self.share.hold(len as u64) && self.bytes.try_reserve_exact(more).is_ok();
+        let made = self.share.resize(len as u64) && self.bytes.try_reserve_exact(more).is_ok();
         if !made {
             // This cannot fail: it returns bytes to the budget.
-            let _ = self.share.hold(capacity as u64);
+            let _ = self.share.resize(capacity as u64);
         }
         made
     }
@@ -279,10 +279,10 @@ mod tests {
         let links = [node.part(3, 5, "link 1"), node.part(3, 5, "link 2")];
         let (mut one, mut two) = (links[0].share(), links[1].share());
         assert!(one.grow(60) && !one.grow(1) && links[0].is_spent() && !node.is_spent());
-        assert!(!two.grow(41) && two.grow(40) && two.hold(40));
+        assert!(!two.grow(41) && two.grow(40) && two.resize(40));
         assert_eq!((node.used(), links[1].used(), links[1].is_spent()), (100, 40, true));
         assert!(links[1].refusal().contains("this node may hold 100"), "{}", links[1].refusal());
-        assert!(one.hold(10) && links[0].refusal().contains("link 1 may hold 60"));
+        assert!(one.resize(10) && links[0].refusal().contains("link 1 may hold 60"));
         assert_eq!((one.bytes(), node.used()), (10, 50));
         drop((one, two));
         assert_eq!((node.used(), links[0].used(), links[1].used()), (0, 0, 0));
@@ -292,14 +292,14 @@ mod tests {
     fn without_a_bound_all_is_taken_and_nothing_counted() {
         let budget = Budget::unbounded();
         let mut share = budget.share();
-        assert!(share.grow(u64::MAX / 2) && share.hold(3));
+        assert!(share.grow(u64::MAX / 2) && share.resize(3));
         assert_eq!((budget.used(), budget.most(), budget.is_spent()), (0, u64::MAX, false));
     }
 
     #[test]
     fn what_there_is_is_asked_for_when_more_than_a_few_bytes_are_taken() {
         let node = Budget::found(|| 2 * FEW, "this node");
-        let asked = |budget: &Budget| matches!(&budget.0.as_ref().unwrap().most, Most::Found(_, found) if found.get().is_some());
+        let asked = |budget: &Budget| matches!(&budget.0.as_ref().unwrap().most, Capacity::Lazy(_, found) if found.get().is_some());
         let link = node.part(1, 2, "a link");
         let mut share = link.share();
         assert!(share.grow(FEW / 2) && !asked(&node));

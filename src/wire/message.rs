@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
-use super::flow::ArrivingReply;
+use super::streaming_reply::StreamingReply;
 pub use super::subtree_reply::SubtreeReply;
 use super::{Body, Failure, Report};
 
@@ -55,7 +55,7 @@ pub enum Message {
 /// Order in which a callback merges the replies of an id's children.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Merging {
-    /// In list order: a reply that arrives early is held until all replies before it are merged.
+    /// In list order: a reply that arrives early waits until all replies before it are merged.
     #[default]
     InListOrder,
     /// In order of arrival, for a callback whose result does not depend on the order.
@@ -161,7 +161,7 @@ pub enum Answer {
     /// Done, with the subtree's reply.
     Reply(SubtreeReply),
     /// Done, with the subtree's reply, whose data are still arriving. A failure may still follow and replaces it.
-    Arriving(Box<ArrivingReply>),
+    Arriving(Box<StreamingReply>),
     /// A stage failed at an id of the subtree.
     Failed(Box<Failure>),
     /// Result of a partial call: the available reply, and the state of each id.

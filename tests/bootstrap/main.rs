@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Farewell, Meeting, Member, Within};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Farewell, Meeting, MeetingLimit, Member};
 use chained_gpc::runtime::Loss;
 use chained_gpc::{Address, Call, Functions, Id, IdList, LinkKind, Tree};
 
@@ -133,7 +133,7 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
     let (job, secret) = (chained_gpc::Job::random(), chained_gpc::Secret::random().unwrap());
     let members = processes(count, move |_| {
         let (all, met, secret) = (all.clone(), barrier.clone(), secret.clone());
-        let meet = move |mine: &str, within: Within| -> Result<Meeting, String> {
+        let meet = move |mine: &str, within: MeetingLimit| -> Result<Meeting, String> {
             assert!(within.limit == PATIENCE && within.left > PATIENCE / 2 && within.left <= PATIENCE);
             all.lock().unwrap().push(mine.into());
             met.wait();
@@ -170,7 +170,7 @@ fn what_is_to_be_said_to_a_launcher_is_handed_on() {
     let seen = shared.clone();
     processes(count, move |id| {
         let (shared, unsaid) = (seen.clone(), seen.clone());
-        let meet = move |mine: &str, within: Within| -> Result<Meeting, BootstrapError> {
+        let meet = move |mine: &str, within: MeetingLimit| -> Result<Meeting, BootstrapError> {
             let (table, barrier, all, said) = &*shared;
             let first = Bootstrap::with_space(Box::new(table.space(id, count)))?.limit(within.left);
             let first = first.start(&functions(), |builder| builder)?;

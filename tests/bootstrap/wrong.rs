@@ -4,7 +4,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use chained_gpc::Id;
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, Space, SpaceError, Within};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, MeetingLimit, Space, SpaceError};
 
 use super::fake::{FakeSpace, Table};
 use super::{functions, processes};
@@ -20,9 +20,9 @@ fn join(table: &Arc<Table>, id: Id, count: u32, limit: Duration) -> Result<(), B
 }
 
 /// A space that runs `F` when its process gets its first value after the fence.
-struct Behind<F>(FakeSpace, F);
+struct HookedSpace<F>(FakeSpace, F);
 
-impl<F: Fn() + Send> Space for Behind<F> {
+impl<F: Fn() + Send> Space for HookedSpace<F> {
     fn launcher(&self) -> &'static str {
         self.0.launcher()
     }
@@ -66,8 +66,8 @@ impl<F: Fn() + Send> Space for Behind<F> {
 }
 
 /// A process that fails after the fence.
-fn join_and(space: FakeSpace, behind: impl Fn() + Send + 'static) -> Result<(), BootstrapError> {
-    let bootstrap = Bootstrap::with_space(Box::new(Behind(space, behind)))?;
+fn join_and(space: FakeSpace, hook: impl Fn() + Send + 'static) -> Result<(), BootstrapError> {
+    let bootstrap = Bootstrap::with_space(Box::new(HookedSpace(space, hook)))?;
     let error = bootstrap.limit(SHORT).start(&functions(), |builder| builder).map(drop).unwrap_err();
     assert!(error.to_string().contains("it was killed"), "{error}");
     Ok(())
@@ -186,7 +186,8 @@ fn functions_of_another_member_are_refused() {
 #[allow(clippy::disallowed_methods, reason = "a program names a moment of its clock")]
 fn a_time_limit_counts_from_the_moment_that_the_program_names() {
     let is_over = |limited: &dyn Fn(Bootstrap) -> Bootstrap| {
-        let meet = |_: &str, within: Within| Err::<Meeting, _>(format!("over: {}", within.left.is_zero()));
+        let meet =
+            |_: &str, within: MeetingLimit| Err::<Meeting, _>(format!("over: {}", within.left.is_zero()));
         let bootstrap = Bootstrap::with_meeting("test", meet).host_address([127, 0, 0, 1].into());
         let error = limited(bootstrap).start(&functions(), |builder| builder).map(drop).unwrap_err();
         error.to_string().ends_with("over: true")

@@ -49,7 +49,7 @@ fn an_unknown_function_fails_at_setup() {
 
 #[test]
 fn a_callback_fails_and_so_does_one_that_takes_segments() {
-    let taken = JobResult::Taken(chained_gpc::chain::Taken(Box::new(())));
+    let taken = JobResult::Taken(chained_gpc::chain::FuncState(Box::new(())));
     for (result, says) in [
         (JobResult::Failed("no luck".into()), ": no luck"),
         (taken, " (wrong-function): a callback takes no data as they come"),

@@ -329,7 +329,7 @@ fn nobody_is_kept_in_mind_when_the_last_call_has_ended() {
         // This loop ends: no id answers, and the call has a limit.
         while one.node.calls() > 0 {
             tick(&mut one);
-            assert_eq!(one.node.strays(), 0);
+            assert_eq!(one.node.leaks(), 0);
         }
     }
 }

@@ -154,7 +154,7 @@ impl Besieged {
         assert!(
             self.running.len() <= self.node.config().workers
                 && self.node.calls() <= self.node.config().calls_max
-                && self.node.answers_kept() <= self.node.config().calls_max
+                && self.node.retained_answers() <= self.node.config().calls_max
         );
         let now = Time::default().plus(self.now);
         assert!(
@@ -273,7 +273,7 @@ impl Besieged {
         }
         // Retained answers expire.
         self.suffer(Deed::Wait(10_000));
-        let left = (self.node.calls(), self.node.answers_kept(), self.node.next_deadline());
+        let left = (self.node.calls(), self.node.retained_answers(), self.node.next_deadline());
         assert_eq!(left, (0, 0, None));
         assert!(self.open.is_empty(), "calls that never ended: {:?}", self.open);
         assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Sizes, Time};
 use chained_gpc::wire::body::Spare;
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Body, Budget, CallId, CauseKind, Message, Request, Response, Status, Use};
+use chained_gpc::wire::{Body, BodyUse, Budget, CallId, CauseKind, Message, Request, Response, Status};
 use gpc_trees::{Id, IdList, Tree};
 
 use super::one::reply;
@@ -150,7 +150,7 @@ fn what_has_not_begun_goes_with_its_link() {
     assert!(one.node.calls() <= begun);
     let turns = (0..10_000).take_while(|_| one.turn()).count();
     assert_eq!((one.node.calls(), one.consumed.len()), (0, begun), "after {turns} turns");
-    assert_eq!(one.node.strays(), 0);
+    assert_eq!(one.node.leaks(), 0);
     // The id has not executed it: another parent may ask for it again.
     one.request(OTHER, &Request { skipped: 1, adopted: true, age: Duration::from_secs(1), ..flood(249) });
     assert_eq!(one.consumed.last(), Some(&OTHER));
@@ -184,7 +184,7 @@ fn what_one_peer_has_adopted_is_bounded_over_all_of_its_calls() {
     let refusal =
         "the children of id 2 are not adopted: more than 100 ids of the calls of id 8 would be adopted";
     assert!(cause.message.contains(refusal), "{cause}");
-    assert_eq!(one.node.strays(), 0);
+    assert_eq!(one.node.leaks(), 0);
 }
 
 /// A request of a peer for many children was sent to all of them before any other work.
@@ -233,7 +233,7 @@ fn a_request_that_waits_can_be_cancelled() {
     calls.for_each(|call| one.feed(Input::Message { from: FLOODER, message: Message::Cancel(call) }));
     assert_eq!((one.node.calls(), one.consumed.len()), (0, 250), "{begun} had begun");
     while one.turn() {}
-    assert_eq!((one.node.strays(), one.answers.len()), (0, 0));
+    assert_eq!((one.node.leaks(), one.answers.len()), (0, 0));
 }
 
 /// All calls that a node accepts could have one deadline, and all of them ended in one turn.
@@ -269,7 +269,7 @@ fn a_request_that_waits_begins_with_a_later_tick_or_is_refused() {
         ..request(named(FLOODER, sequence), IdList::range(ME..ME + 4))
     };
     let spare = Spare::default().within(&Budget::new(9, "a link"));
-    let (data, mut writer) = Body::arriving_in(20, Use::Whole, &spare);
+    let (data, mut writer) = Body::arriving_in(20, BodyUse::Whole, &spare);
     let with_data = Request { data, ..flat(3) };
     [flat(1), flat(2), with_data].iter().for_each(|request| one.request(FLOODER, request));
     assert_eq!((one.asked.len(), one.consumed.len(), one.node.calls()), (1, 1, 1), "two requests wait");
@@ -284,5 +284,5 @@ fn a_request_that_waits_begins_with_a_later_tick_or_is_refused() {
     while one.turn() {}
     let asked = |sequence| one.asked.iter().filter(|(_, call)| *call == named(FLOODER, sequence)).count();
     assert_eq!([1, 2, 3].map(asked), [3, 3, 0]);
-    assert_eq!((one.node.calls(), one.node.strays()), (2, 0));
+    assert_eq!((one.node.calls(), one.node.leaks()), (2, 0));
 }

@@ -115,7 +115,7 @@ fn replies_that_are_merged_are_given_back() {
 
 /// Answers of partial calls were counted but not measured: as many as the node takes calls, of any length.
 #[test]
-fn kept_answers_have_a_quarter() {
+fn retained_answers_have_a_quarter_of_the_memory() {
     let (mut one, memory) = node_of(100 << 10);
     for sequence in 0..9 {
         let call = CallId { root: 0, sequence };
@@ -123,18 +123,18 @@ fn kept_answers_have_a_quarter() {
         let ran = Input::Ran { call, result: JobResult::Replied(reply(&text(8 * KIB))) };
         one.feed(ran);
     }
-    assert_eq!(one.node.answers_kept(), 2);
+    assert_eq!(one.node.retained_answers(), 2);
     assert!(memory.used() <= 25 << 10);
     one.now += Duration::from_secs(63);
     one.feed(Input::Tick);
-    assert_eq!((one.node.answers_kept(), memory.used()), (0, 0));
+    assert_eq!((one.node.retained_answers(), memory.used()), (0, 0));
 }
 
 #[test]
 fn a_request_without_memory_for_its_data_ends_unless_another_parent_sends_them() {
     let (mut one, _) = node_of(100 << 10);
     let spare = chained_gpc::wire::body::Spare::default().within(&Budget::new(9, "a link"));
-    let (data, mut writer) = Body::arriving_in(20, chained_gpc::wire::Use::Whole, &spare);
+    let (data, mut writer) = Body::arriving_in(20, chained_gpc::wire::BodyUse::Whole, &spare);
     one.request(0, Request { data: data.clone(), ..request("1") });
     writer.push(&[7; 5]);
     let refused = |one: &mut One| one.feed(Input::DataRefused { call: CALL, why: "no memory".into() });
@@ -173,7 +173,7 @@ fn what_is_known_of_ended_partial_calls_goes_with_its_time() {
         one.feed(Input::Ran { call, result: JobResult::Replied(reply("x")) });
         one.feed(Input::Message { from: 0, message: Message::Release(call) });
     }
-    assert_eq!(one.node.answers_kept(), 0);
+    assert_eq!(one.node.retained_answers(), 0);
     assert!(one.node.next_deadline().is_some());
     one.now += Duration::from_secs(100);
     one.feed(Input::Tick);

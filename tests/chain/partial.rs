@@ -280,12 +280,12 @@ fn an_adopter_gets_the_answer_that_was_given_and_nothing_is_executed_again() {
     let mut one = old(3);
     one.request(2, partial("3"));
     let given = one.replied("c");
-    assert_eq!((one.node.calls(), one.node.answers_kept()), (0, 1));
+    assert_eq!((one.node.calls(), one.node.retained_answers()), (0, 1));
     let again = one.request(1, adopted("3", 1));
     assert_eq!(again, ["consumed 1".into(), "to 2: moved".into(), given[1].replace("to 2", "to 1")]);
     // The parent that was given up asks late, or releases: it no longer counts.
     assert_eq!(one.request(2, partial("3")), ["consumed 2", "to 2: moved"]);
-    assert!(message(&mut one, 2, Message::Release(CALL)).is_empty() && one.node.answers_kept() == 1);
+    assert!(message(&mut one, 2, Message::Release(CALL)).is_empty() && one.node.retained_answers() == 1);
     // It is not executed either for an id that stands as high, or for another slice.
     for (from, other) in [(8, adopted("3", 1)), (0, adopted("3-4", 2))] {
         let outputs = one.request(from, other);
@@ -313,14 +313,14 @@ fn the_higher_parent_counts_whichever_asks_first() {
 }
 
 #[test]
-fn release_goes_down_and_ends_what_is_kept() {
+fn release_goes_down_and_drops_retained_answers() {
     let mut one = waiting(partial("1-5"));
     one.lost(4);
     one.response(2, done(1, "2 1 b1 c", 2));
     one.response(5, done(0, "1 e", 1));
-    assert_eq!(one.node.answers_kept(), 1);
+    assert_eq!(one.node.retained_answers(), 1);
     assert_eq!(message(&mut one, 0, Message::Release(CALL)), ["to 2: release", "to 5: release"]);
-    assert!(one.is_quiet() && one.node.answers_kept() == 0);
+    assert!(one.is_quiet() && one.node.retained_answers() == 0);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn the_root_releases_when_it_has_ended() {
 }
 
 #[test]
-fn what_is_kept_goes_with_the_time_of_its_root() {
+fn a_retained_answer_expires_with_the_time_limit_of_its_root() {
     let mut one = old(3);
     let (limit, left) = (Duration::from_secs(5), Duration::from_secs(20));
     one.request(2, Request { limit, left, ..partial("3") });
@@ -344,10 +344,10 @@ fn what_is_kept_goes_with_the_time_of_its_root() {
     // Its own limit has long passed; the root's, with a small margin, has not.
     one.now += Duration::from_secs(21);
     one.feed(Input::Tick);
-    assert_eq!(one.node.answers_kept(), 1);
+    assert_eq!(one.node.retained_answers(), 1);
     one.now += Duration::from_secs(1);
     one.feed(Input::Tick);
-    assert!(one.node.answers_kept() == 0 && one.is_quiet());
+    assert!(one.node.retained_answers() == 0 && one.is_quiet());
 }
 
 /// A callback waited for a worker while its id was paused, and ran long after its call was over.
@@ -400,12 +400,12 @@ fn what_comes_when_its_call_is_over_is_not_merged() {
 /// A node that received the time late answered a call and retained the answer, although no adopter would ask for it any
 /// more. Its next deadline was in the past, and a driver that sleeps until then did not sleep.
 #[test]
-fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {
+fn an_answer_that_is_no_longer_wanted_is_not_retained() {
     let mut one = old(3);
     one.request(2, partial("3"));
     one.now += Duration::from_secs(3600);
     assert_eq!(one.feed(Input::Tick).len(), 2, "the answer, and the credit");
-    assert_eq!((one.node.calls(), one.node.answers_kept(), one.node.next_deadline()), (0, 0, None));
+    assert_eq!((one.node.calls(), one.node.retained_answers(), one.node.next_deadline()), (0, 0, None));
 }
 
 /// A process was stopped while its func ran. When it continued, all time had passed: it answered and forgot the call.
@@ -443,7 +443,7 @@ fn one_that_was_given_up_forgets_and_says_so() {
     assert!(message(&mut one, 7, Message::Moved(CALL)).is_empty() && one.node.calls() == 1, "no child of it");
     one.response(2, done(1, "2 1 b1 c", 2));
     one.response(4, done(1, "2 1 d1 e", 2));
-    assert!(message(&mut one, 2, Message::Moved(CALL)).is_empty() && one.node.answers_kept() == 0);
+    assert!(message(&mut one, 2, Message::Moved(CALL)).is_empty() && one.node.retained_answers() == 0);
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn a_time_limit_answers_with_what_there_is() {
     one.response(2, done(0, "1 b", 1));
     let outputs = one.expire();
     assert!(outputs[1].contains("[1 1 b] [fd] id 1 failed at stage func"), "{outputs:?}");
-    assert!(one.replied("late").is_empty() && one.node.answers_kept() == 1);
+    assert!(one.replied("late").is_empty() && one.node.retained_answers() == 1);
 }
 
 /// A process was stopped for longer than a call's limit. When it continued, it handled the loss of a child first, and
@@ -611,7 +611,7 @@ fn a_watching_root_is_none_of_the_ids() {
 }
 
 #[test]
-fn no_more_answers_are_kept_than_calls_are_taken() {
+fn no_more_answers_are_retained_than_calls_are_accepted() {
     let mut one = One::with(Config { calls_max: 2, ..Config::new(3, 5) });
     one.now = Duration::from_secs(10);
     for sequence in 5..9 {
@@ -619,7 +619,7 @@ fn no_more_answers_are_kept_than_calls_are_taken() {
         one.request(2, Request { call, ..partial("3") });
         one.feed(Input::Ran { call, result: JobResult::Replied(reply("c")) });
     }
-    assert_eq!(one.node.answers_kept(), 2);
+    assert_eq!(one.node.retained_answers(), 2);
     let first = one.request(1, adopted("3", 1));
     assert!(first[1].contains("already ended here"), "{first:?}");
 }

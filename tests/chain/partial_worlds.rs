@@ -151,7 +151,7 @@ fn a_call_that_has_ended_leaves_no_answers() {
             world.happen(Event::Start(0, varied(&tree, n, variant)));
             while world.step() {}
             assert!(world.finished.contains_key(&0));
-            let kept: usize = world.nodes.values().map(|node| node.answers_kept()).sum();
+            let kept: usize = world.nodes.values().map(|node| node.retained_answers()).sum();
             assert_eq!(kept, 0, "{tree:?} over {n} ids");
             assert!(world.nodes.values().all(|node| node.next_deadline().is_none()));
         }

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use chained_gpc::chain::{Input, JobResult, Output, Taken};
+use chained_gpc::chain::{FuncState, Input, JobResult, Output};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Body, BodyWriter, CauseKind, Message, Request, Use};
+use chained_gpc::wire::{Body, BodyUse, BodyWriter, CauseKind, Message, Request};
 
 use super::one::{CALL, One, merged, reply, request};
 
-fn arriving(usage: Use, ids: &str, forward_first: bool) -> (Request, BodyWriter) {
+fn arriving(usage: BodyUse, ids: &str, forward_first: bool) -> (Request, BodyWriter) {
     let (data, writer) = Body::arriving_for(6, usage);
     (Request { data, forward_first, ..request(ids) }, writer)
 }
 
 fn taken() -> JobResult {
-    JobResult::Taken(Taken(Box::new("so far")))
+    JobResult::Taken(FuncState(Box::new("so far")))
 }
 
 #[test]
 fn func_begins_with_the_first_bytes_and_goes_on_with_each_more() {
-    for usage in [Use::Passing, Use::Kept] {
+    for usage in [BodyUse::Passing, BodyUse::Retained] {
         let (request, mut writer) = arriving(usage, "1", false);
         let data = request.data.clone();
         let mut one = One::new(1);
@@ -43,7 +43,7 @@ fn func_begins_with_the_first_bytes_and_goes_on_with_each_more() {
 
 #[test]
 fn the_last_bytes_bring_func_to_its_end_though_it_has_taken_them() {
-    let (request, mut writer) = arriving(Use::Passing, "1", true);
+    let (request, mut writer) = arriving(BodyUse::Passing, "1", true);
     let data = request.data.clone();
     let mut one = One::new(1);
     one.request(0, request);
@@ -55,13 +55,13 @@ fn the_last_bytes_bring_func_to_its_end_though_it_has_taken_them() {
 
 #[test]
 fn children_get_the_request_at_once_or_when_func_has_ended() {
-    let (request, mut writer) = arriving(Use::Passing, "1-2", true);
+    let (request, mut writer) = arriving(BodyUse::Passing, "1-2", true);
     let mut one = One::new(1);
     assert_eq!(one.request(0, request), ["to 2: request 2"]);
     writer.push(b"ab");
     assert_eq!(one.feed(Input::DataArrived(CALL)), ["run func"]);
 
-    let (request, mut writer) = arriving(Use::Kept, "1-2", false);
+    let (request, mut writer) = arriving(BodyUse::Retained, "1-2", false);
     let data = request.data.clone();
     let mut one = One::new(1);
     one.request(0, request);
@@ -78,7 +78,7 @@ fn children_get_the_request_at_once_or_when_func_has_ended() {
 /// The child's link reads from the beginning, wherever func is by then.
 #[test]
 fn a_child_s_request_reads_the_data_by_itself() {
-    let (request, mut writer) = arriving(Use::Passing, "1-2", true);
+    let (request, mut writer) = arriving(BodyUse::Passing, "1-2", true);
     let own = request.data.clone();
     let mut one = One::new(1);
     let outputs = one.outputs(Input::Message { from: 0, message: Message::Request(request.into()) });
@@ -98,7 +98,7 @@ fn a_child_s_request_reads_the_data_by_itself() {
 #[test]
 fn a_segment_that_fails_fails_the_call_and_what_func_has_made_is_dropped() {
     for partial in [false, true] {
-        let (request, mut writer) = arriving(Use::Kept, "1", true);
+        let (request, mut writer) = arriving(BodyUse::Retained, "1", true);
         let data = request.data.clone();
         let mut one = One::new(1);
         one.request(0, Request { partial, ..request });
@@ -106,7 +106,7 @@ fn a_segment_that_fails_fails_the_call_and_what_func_has_made_is_dropped() {
         one.feed(Input::DataArrived(CALL));
         data.passed(2);
         let held = Arc::new(());
-        one.ran(JobResult::Taken(Taken(Box::new(held.clone()))));
+        one.ran(JobResult::Taken(FuncState(Box::new(held.clone()))));
         assert_eq!(Arc::strong_count(&held), 2, "it is kept between two jobs");
         writer.push(b"c");
         assert_eq!(one.feed(Input::DataArrived(CALL)), ["run more"]);
@@ -120,7 +120,7 @@ fn a_segment_that_fails_fails_the_call_and_what_func_has_made_is_dropped() {
 
 #[test]
 fn a_call_that_ends_meanwhile_takes_what_func_has_made_along() {
-    let (request, mut writer) = arriving(Use::Passing, "1-2", true);
+    let (request, mut writer) = arriving(BodyUse::Passing, "1-2", true);
     let data = request.data.clone();
     let mut one = One::new(1);
     one.request(0, request);
@@ -128,7 +128,7 @@ fn a_call_that_ends_meanwhile_takes_what_func_has_made_along() {
     one.feed(Input::DataArrived(CALL));
     data.passed(2);
     let held = Arc::new(());
-    one.ran(JobResult::Taken(Taken(Box::new(held.clone()))));
+    one.ran(JobResult::Taken(FuncState(Box::new(held.clone()))));
     assert_eq!(one.cancel(0), ["consumed 0", "to 2: cancel"]);
     assert_eq!(Arc::strong_count(&held), 1);
     // The same for one that was running when the call ended.
@@ -138,7 +138,7 @@ fn a_call_that_ends_meanwhile_takes_what_func_has_made_along() {
 /// func has begun, so this id must not be reported as unreached.
 #[test]
 fn an_id_whose_func_waits_for_data_may_have_run() {
-    let (request, mut writer) = arriving(Use::Passing, "1-2", true);
+    let (request, mut writer) = arriving(BodyUse::Passing, "1-2", true);
     let data = request.data.clone();
     let mut one = One::new(1);
     one.request(0, request);

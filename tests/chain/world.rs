@@ -172,7 +172,7 @@ impl World {
     pub(crate) fn run(&mut self) {
         while self.step() || self.pass_time() || self.end_a_hanging_job() {}
         for (id, node) in &self.nodes {
-            let left = (node.calls(), node.answers_kept(), node.jobs_running(), node.next_deadline());
+            let left = (node.calls(), node.retained_answers(), node.jobs_running(), node.next_deadline());
             assert_eq!(left, (0, 0, 0, None), "calls, kept answers, jobs and deadline left at id {id}");
         }
         assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);

@@ -25,7 +25,7 @@ use chained_gpc::wire::{
 };
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
-use wire_support::{AROUND, Beside, Plain, Said, Seen, drain, drain_beside, drain_once, greeted};
+use wire_support::{AROUND, Beside, Content, Plain, Seen, drain, drain_beside, drain_once, greeted};
 
 const HIWATER: u32 = 3;
 
@@ -147,7 +147,7 @@ struct Model {
     on_the_wire: Vec<u8>,
     sent: BTreeMap<CallId, Sent>,
     order: Vec<CallId>,
-    responses: BTreeMap<CallId, Said>,
+    responses: BTreeMap<CallId, Content>,
     cancelled: BTreeSet<CallId>,
     small: VecDeque<String>,
     calls: u64,
@@ -252,7 +252,7 @@ impl Model {
             }
         };
         let response = Response { call, answer };
-        self.responses.insert(call, Said::of(&response).1);
+        self.responses.insert(call, Content::of(&response).1);
         self.outbox.push(Message::Response(response));
     }
 
@@ -345,8 +345,8 @@ impl Model {
                 sent.whole += 1;
             }
             Event::Response(response) => {
-                let (call, said) = Said::of(&response);
-                assert_eq!(self.responses.remove(&call), Some(said));
+                let (call, content) = Content::of(&response);
+                assert_eq!(self.responses.remove(&call), Some(content));
             }
             Event::Abandoned => {
                 self.abandoned += 1;

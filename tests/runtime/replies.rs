@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
-use chained_gpc::wire::flow::ArrivingReply;
 use chained_gpc::wire::frame::WINDOW;
 use chained_gpc::wire::message::{Answer, Response};
+use chained_gpc::wire::streaming_reply::StreamingReply;
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Payload, Status};
 use chained_gpc::{
     Call, Cause, CauseKind, Coverage, Deferred, Failure, Functions, Id, LinkKind, LocalNodes, Node, Reply,
@@ -134,7 +134,7 @@ fn between(limit: Duration) -> Between {
     assert_eq!(child.expect_request().call, CALL);
     let (body, mut writer) = Body::arriving(4 * WINDOW);
     let header = Payload::from(level_0(b"from 5"));
-    let reply = ArrivingReply { level: 0, header, data: body.into() };
+    let reply = StreamingReply { level: 0, header, data: body.into() };
     child.send(Message::Response(Response { call: CALL, answer: Answer::Arriving(Box::new(reply)) }));
     writer.push(&vec![1; 500_000]);
     child.go_on();

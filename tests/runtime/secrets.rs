@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use chained_gpc::peering::{
-    Crypto as _, FIRST_LENGTH, LENGTH_BYTES, Noise, RECORD_MAX, SECOND_LENGTH, TAG, THIRD_LENGTH, Turn,
+    Crypto as _, FIRST_LENGTH, LENGTH_BYTES, Noise, RECORD_MAX, Role, SECOND_LENGTH, TAG, THIRD_LENGTH,
 };
 use chained_gpc::runtime::{Address, Builder, Listener, Peers};
 use chained_gpc::wire::Hello;
@@ -198,7 +198,7 @@ fn who_is_gone_before_he_is_answered_is_not_linked() {
         for _ in 0..20 {
             let mut gone = Prover::new(&one, &secret(1));
             let preamble = *b"cGPC\x02\x00\x01\x00";
-            let mut handshake = gone.crypto.begin(Turn::First, &preamble).unwrap();
+            let mut handshake = gone.crypto.begin(Role::First, &preamble).unwrap();
             let mut message = Vec::new();
             handshake.write(&[Id::to_le_bytes(0), Id::to_le_bytes(1)].concat(), &mut message).unwrap();
             gone.stream.write_all(&preamble).unwrap();
@@ -349,7 +349,7 @@ fn a_proof_is_believed_when_all_of_it_is_right() {
             ("an older version", 7, 1, *b"cGPC\x01\x00\x01\x00", *b"cGPC\x01\x00\x01\x00"),
         ] {
             let mut prover = Prover::new(&node, &secret(1));
-            let mut handshake = prover.crypto.begin(Turn::First, &meant).unwrap();
+            let mut handshake = prover.crypto.begin(Role::First, &meant).unwrap();
             let mut first = Vec::new();
             handshake.write(&[Id::to_le_bytes(from), Id::to_le_bytes(to)].concat(), &mut first).unwrap();
             assert_eq!(first.len(), FIRST_LENGTH);

@@ -186,16 +186,16 @@ fn a_node_that_is_served_ends_with_its_keeper() {
             let (mut listeners, row) = link.listen(0..2).unwrap();
             let peers = Peers::from(row);
             let builder = |id| Node::builder(id).functions(&functions).peers(peers.clone());
-            let (mut keeper, theirs) = UnixStream::pair().unwrap();
+            let (mut control_link, theirs) = UnixStream::pair().unwrap();
             let served = builder(1).listener(listeners.remove(1));
             let served = thread::spawn(move || served.serve(theirs));
             let root = builder(0).start().unwrap();
             let call = || root.call(Call::new(who).ids(0..2)).unwrap();
             assert_who(&replies_of(call()), &[0, 1], "");
             // Bytes do not end it.
-            keeper.write_all(&[7; 3000]).unwrap();
+            control_link.write_all(&[7; 3000]).unwrap();
             assert_who(&replies_of(call()), &[0, 1], "");
-            drop(keeper);
+            drop(control_link);
             served.join().unwrap().unwrap();
             let cause = cause_of(call());
             assert_eq!((cause.id, cause.stage), (1, Stage::Link), "{cause}");
@@ -204,10 +204,10 @@ fn a_node_that_is_served_ends_with_its_keeper() {
 }
 
 #[test]
-fn a_node_whose_keeper_has_gone_before_ends_at_once() {
+fn a_node_whose_control_link_has_closed_before_ends_at_once() {
     limited(|| {
-        let (keeper, theirs) = UnixStream::pair().unwrap();
-        drop(keeper);
+        let (control_link, theirs) = UnixStream::pair().unwrap();
+        drop(control_link);
         Node::builder(0).serve(theirs).unwrap();
     });
 }

@@ -230,22 +230,22 @@ impl Seen {
 
 /// The contents of an answer.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Content {
     Completed,
     Reply(SubtreeReply),
     Failed(Failure),
     Partial(Partial),
 }
 
-impl Said {
-    pub(crate) fn of(response: &Response) -> (CallId, Said) {
-        let said = match &response.answer {
-            Answer::Completed => Said::Completed,
-            Answer::Reply(reply) => Said::Reply(reply.clone()),
+impl Content {
+    pub(crate) fn of(response: &Response) -> (CallId, Content) {
+        let content = match &response.answer {
+            Answer::Completed => Content::Completed,
+            Answer::Reply(reply) => Content::Reply(reply.clone()),
             Answer::Arriving(_) => panic!("this node passes no reply on"),
-            Answer::Failed(failure) => Said::Failed(Failure::clone(failure)),
-            Answer::Partial(partial) => Said::Partial(Partial::clone(partial)),
+            Answer::Failed(failure) => Content::Failed(Failure::clone(failure)),
+            Answer::Partial(partial) => Content::Partial(Partial::clone(partial)),
         };
-        (response.call, said)
+        (response.call, content)
     }
 }

@@ -188,17 +188,17 @@ impl IdList {
 
     /// The maximal runs of consecutive ids, in order. Equal lists have equal runs.
     #[inline]
-    pub fn runs(&self) -> Runs<'_> {
+    pub fn runs(&self) -> RunIter<'_> {
         match &self.store {
             Store::One { first } => {
                 let single = (self.len > 0).then_some(Run { first: *first, count: self.len });
-                Runs { single, pieces: &[], skip: 0, at: 0, end: 0 }
+                RunIter { single, pieces: &[], skip: 0, at: 0, end: 0 }
             }
             Store::Many(pieces) => {
                 let index = piece_at(pieces, 0, self.start);
                 let skip = self.start - piece_start(pieces, index);
                 let end = self.start + self.len;
-                Runs { single: None, pieces: &pieces[index..], skip, at: self.start, end }
+                RunIter { single: None, pieces: &pieces[index..], skip, at: self.start, end }
             }
         }
     }
@@ -414,7 +414,7 @@ impl<'a> IntoIterator for &'a IdList {
 
 /// The runs of an [`IdList`]; see [`IdList::runs`].
 #[derive(Clone, Debug)]
-pub struct Runs<'a> {
+pub struct RunIter<'a> {
     single: Option<Run>,
     pieces: &'a [Piece],
     /// Number of ids of the first piece before the window.
@@ -423,7 +423,7 @@ pub struct Runs<'a> {
     end: u32,
 }
 
-impl Iterator for Runs<'_> {
+impl Iterator for RunIter<'_> {
     type Item = Run;
 
     fn next(&mut self) -> Option<Run> {
@@ -450,12 +450,12 @@ impl Iterator for Runs<'_> {
     }
 }
 
-impl FusedIterator for Runs<'_> {}
+impl FusedIterator for RunIter<'_> {}
 
 /// The ids of an [`IdList`]; see [`IdList::iter`].
 #[derive(Clone, Debug)]
 pub struct IdIter<'a> {
-    runs: Runs<'a>,
+    runs: RunIter<'a>,
     current: Run,
     left: u32,
 }

@@ -103,7 +103,7 @@ pub use convert::{Ids, IdsError};
 pub use error::{GroupFault, TreeError};
 pub use hosts::{Hosts, HostsError};
 pub use ids::text::ParseIdsError;
-pub use ids::{DuplicateId, Id, IdIter, IdList, Run, RunError, Runs};
+pub use ids::{DuplicateId, Id, IdIter, IdList, Run, RunError, RunIter};
 pub use layout::Layout;
 pub use limits::{Limits, MAX_DEPTH, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 pub use name::TreeName;

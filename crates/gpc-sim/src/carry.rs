@@ -48,7 +48,7 @@ impl World {
         self.settle(id);
         self.ask_about_calls(id);
         if !more {
-            self.release_room(id);
+            self.release_spare_memory(id);
         }
     }
 
@@ -118,7 +118,7 @@ impl World {
             self.queue.push_timer(next, id);
         }
         let until = next.map_or(u64::MAX, Time::as_nanos);
-        self.trace.fold_deep([held.calls as u64, held.answers_kept as u64, held.memory, until]);
+        self.trace.fold_deep([held.calls as u64, held.retained_answers as u64, held.memory, until]);
         self.checkers.observe(now, &Observation::Held { id, held: Held { goes_on, ..held }, workers });
     }
 
@@ -389,7 +389,7 @@ impl World {
                 self.observe(&Observation::Misdirected { at: to, from, call: request.call });
             }
             if self.on_the_spot(to, from, message) {
-                return self.release_room(to);
+                return self.release_spare_memory(to);
             }
             return self.input(to, Input::Message { from, message: parcel.message });
         }
@@ -411,7 +411,7 @@ impl World {
         let message = self.begin_pieces(to, from, passage, parcel.message);
         self.observe(&Observation::Received { at: to, from, message: &message });
         if self.on_the_spot(to, from, &message) {
-            return self.release_room(to);
+            return self.release_spare_memory(to);
         }
         let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
         self.remember_request(to, &message);

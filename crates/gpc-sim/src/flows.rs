@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::ranges::{NAMES, forget, forget_keys};
-use chained_gpc::wire::flow::ArrivingReply;
 use chained_gpc::wire::message::{Answer, Message, Response};
+use chained_gpc::wire::streaming_reply::StreamingReply;
 use chained_gpc::wire::{BodyWriter, CallId};
 
 /// The long replies of a world, bounded by the calls in flight at its ids.
 #[derive(Default)]
 pub(super) struct Flows {
     /// Key: sender. Receiver and reply, for replies whose head was sent and whose data were not.
-    pub(super) going: BTreeMap<(Id, CallId), (Id, ArrivingReply)>,
+    pub(super) going: BTreeMap<(Id, CallId), (Id, StreamingReply)>,
     /// Key: receiver and sender. Replies whose head has arrived, with the writer of their data, or `None` if the reply
     /// is needed whole.
     pub(super) coming: BTreeMap<(Id, Id, CallId), Option<BodyWriter>>,

@@ -11,7 +11,7 @@ use super::faults::{Act, Fault};
 use super::large::{FEW, LARGE};
 use super::random::Random;
 use super::world::World;
-use chained_gpc::chain::{Input, Job, JobResult, Reply, Taken, Work};
+use chained_gpc::chain::{FuncState, Input, Job, JobResult, Reply, Work};
 use chained_gpc::wire::{CallId, Reason, Request};
 
 /// Latest time of a deferred reply, nanoseconds beyond twice the run time of its function.
@@ -43,7 +43,7 @@ impl World {
                 self.observe(&Observation::Executed { id, run, call });
                 self.func(id, &job.request, 0);
             }
-            Work::More(Taken(left)) => {
+            Work::More(FuncState(left)) => {
                 // State left by another call's job: no data of this call were taken that could be continued.
                 let (of, taken) = left.downcast().map_or((call, u64::MAX), |left| *left);
                 self.func(id, &job.request, if of == call { taken } else { u64::MAX });
@@ -67,7 +67,7 @@ impl World {
                 let result = match whole {
                     Some(false) => {
                         let left: (CallId, u64) = (call, request.data.taken());
-                        JobResult::Taken(Taken(Box::new(left)))
+                        JobResult::Taken(FuncState(Box::new(left)))
                     }
                     _ => JobResult::Replied(self.of_nobody(id)),
                 };

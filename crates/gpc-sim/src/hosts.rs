@@ -49,13 +49,13 @@ impl Host {
 pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
     Held {
         calls: node.calls(),
-        answers_kept: node.answers_kept(),
+        retained_answers: node.retained_answers(),
         jobs: node.jobs_running(),
         deadline: next.is_some(),
         goes_on: false,
         memory: node.config().memory.used(),
-        kept_bytes: node.kept_bytes(),
-        strays: if looks { node.strays() } else { 0 },
+        kept_bytes: node.retained_bytes(),
+        strays: if looks { node.leaks() } else { 0 },
         links: if looks { node.links() } else { 0 },
     }
 }

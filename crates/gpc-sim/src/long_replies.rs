@@ -9,10 +9,10 @@ use super::parcel::Parcel;
 use super::ranges::NAMES;
 use super::world::World;
 use chained_gpc::chain::Input;
-use chained_gpc::wire::flow::{ArrivingReply, Flow, FlowPart};
 use chained_gpc::wire::frame::{FRAME_HEADER, SEGMENT};
 use chained_gpc::wire::head::ResponseHead;
 use chained_gpc::wire::message::{Answer, Message, Response, SubtreeReply};
+use chained_gpc::wire::streaming_reply::{StreamingData, StreamingPart, StreamingReply};
 use chained_gpc::wire::{Body, CallId};
 
 /// Where data may stall, one in this many forwarded replies has its data held by an ancestor.
@@ -25,7 +25,7 @@ impl World {
         let Message::Response(Response { call, answer }) = message else { return false };
         let Some(reply) = long(answer) else { return false };
         let (data, _) = Body::arriving(reply.data.len());
-        let head = ArrivingReply { data: data.into(), ..reply.clone() };
+        let head = StreamingReply { data: data.into(), ..reply.clone() };
         let bytes = (FRAME_HEADER + ResponseHead::LENGTH + reply.header.len()) as u64;
         let answer = Answer::Arriving(Box::new(head));
         self.transmit(from, to, Message::Response(Response { call: *call, answer }), bytes, false);
@@ -37,8 +37,8 @@ impl World {
     }
 
     /// Sometimes holds the data of a forwarded reply, as if an ancestor took none for a while.
-    fn perhaps_held(&mut self, from: Id, to: Id, call: CallId, reply: &ArrivingReply) {
-        let passed_on = reply.data.parts().iter().any(|part| matches!(part, FlowPart::Arriving(_)));
+    fn perhaps_held(&mut self, from: Id, to: Id, call: CallId, reply: &StreamingReply) {
+        let passed_on = reply.data.parts().iter().any(|part| matches!(part, StreamingPart::Arriving(_)));
         let Some(longest) = self.mishaps.as_ref().filter(|it| self.now < it.end).map(|it| it.longest) else {
             return;
         };
@@ -107,7 +107,7 @@ impl World {
         let (data, writer) = Body::arriving(head.data.len());
         self.flows.coming.insert((at, from, *call), passes_on.then_some(writer));
         if passes_on {
-            let head = ArrivingReply { data: data.into(), ..ArrivingReply::clone(head) };
+            let head = StreamingReply { data: data.into(), ..StreamingReply::clone(head) };
             let answer = Answer::Arriving(Box::new(head));
             let message = Message::Response(Response { call: *call, answer });
             self.observe(&Observation::Received { at, from, message: &message });
@@ -147,25 +147,25 @@ impl World {
 }
 
 /// The sender's view of a reply of more than a frame; `None` for other answers.
-fn long(answer: &Answer) -> Option<ArrivingReply> {
+fn long(answer: &Answer) -> Option<StreamingReply> {
     match answer {
-        Answer::Arriving(reply) => Some(ArrivingReply::clone(reply)),
+        Answer::Arriving(reply) => Some(StreamingReply::clone(reply)),
         Answer::Reply(SubtreeReply { level, header, data }) if data.len() > SEGMENT => {
-            let mut flow = Flow::default();
-            flow.push_here(data);
-            Some(ArrivingReply { level: *level, header: header.clone(), data: flow })
+            let mut streaming = StreamingData::default();
+            streaming.push_arrived(data);
+            Some(StreamingReply { level: *level, header: header.clone(), data: streaming })
         }
         Answer::Reply(_) | Answer::Completed | Answer::Failed(_) | Answer::Partial(_) => None,
     }
 }
 
 /// Marks complete data as forwarded, up to the first part that is incomplete.
-fn pass_on(flow: &Flow) {
-    for part in flow.parts() {
+fn pass_on(streaming: &StreamingData) {
+    for part in streaming.parts() {
         match part {
-            FlowPart::Here(_) => {}
-            FlowPart::Arriving(body) if body.is_whole() => body.passed(body.len()),
-            FlowPart::Arriving(_) => return,
+            StreamingPart::Arrived(_) => {}
+            StreamingPart::Arriving(body) if body.is_whole() => body.passed(body.len()),
+            StreamingPart::Arriving(_) => return,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::profile::PIECES;
 use super::world::World;
 use chained_gpc::chain::Input;
 use chained_gpc::wire::body::Spare;
-use chained_gpc::wire::{Body, CallId, Message, Use};
+use chained_gpc::wire::{Body, BodyUse, CallId, Message};
 
 /// Approximate number of pieces of a request's data in a large world, where each of many levels cuts the data again.
 const PIECES_OF_MANY: u64 = 1;
@@ -43,9 +43,9 @@ impl World {
         // children receive them later.
         let at_once = request.forward_first || request.ids.len() == 1;
         let usage = match self.takes_as_they_come(request.call) {
-            false => Use::Whole,
-            true if at_once && !request.partial => Use::Passing,
-            true => Use::Kept,
+            false => BodyUse::Whole,
+            true if at_once && !request.partial => BodyUse::Passing,
+            true => BodyUse::Retained,
         };
         let memory = self.node(at).map(|node| node.config().memory.clone()).unwrap_or_default();
         let (body, writer) = Body::arriving_in(request.data.len(), usage, &Spare::default().within(&memory));
@@ -76,7 +76,7 @@ impl World {
             gone = bytes.is_empty() && next < coming.source.arrived() && !coming.source.is_refused();
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;
-            due = whole || coming.writer.usage() != Use::Whole;
+            due = whole || coming.writer.usage() != BodyUse::Whole;
             refused = coming.writer.is_refused().then(|| coming.writer.refusal());
             (whole || refused.is_some()).then_some(place)
         });

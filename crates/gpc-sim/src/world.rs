@@ -378,9 +378,9 @@ impl World {
     }
 
     /// Has the node of an id release memory now and then, in worlds whose drivers do so.
-    pub(super) fn release_room(&mut self, id: Id) {
+    pub(super) fn release_spare_memory(&mut self, id: Id) {
         if self.profile.gives_back && self.random.chance(1, GIVING_BACK) {
-            self.hosts.at(id).node.iter_mut().for_each(|node| node.release_room());
+            self.hosts.at(id).node.iter_mut().for_each(|node| node.release_spare_memory());
         }
     }
 

@@ -12,7 +12,7 @@ use super::world::{Ended, Executed, PROMPT, Started, World};
 /// Checks the whole world.
 pub(super) fn at_rest(world: &World) {
     for (id, node) in &world.nodes {
-        let left = (node.calls(), node.answers_kept(), node.jobs_running(), node.next_deadline());
+        let left = (node.calls(), node.retained_answers(), node.jobs_running(), node.next_deadline());
         assert_eq!(left, (0, 0, 0, None), "calls, kept answers, jobs and deadline left at id {id}");
     }
     assert!(world.owed.values().all(|owed| *owed == 0), "requests never consumed: {:?}", world.owed);

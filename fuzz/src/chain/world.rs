@@ -9,8 +9,8 @@ use std::time::Duration;
 use chained_gpc::chain::{
     Config, Heartbeat, Input as Happened, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work,
 };
-use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::streaming_reply::{StreamingData, StreamingReply};
 use chained_gpc::wire::{Body, BodyWriter, CallId, CauseKind, Failure, Message, Report, Request, Response};
 use gpc_trees::{Id, Limits};
 
@@ -27,7 +27,7 @@ pub(super) struct Arriving {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) call: CallId,
-    pub(super) source: Flow,
+    pub(super) source: StreamingData,
     /// Of a reply: how its receiver takes it.
     pub(super) reply: Option<ForReply>,
     pub(super) writer: BodyWriter,
@@ -39,7 +39,7 @@ pub(super) enum ForReply {
     /// The receiver has the head, and forwards the data as they arrive.
     PassedOn,
     /// The receiver gets the reply once it is whole.
-    Whole { head: ArrivingReply },
+    Whole { head: StreamingReply },
 }
 
 /// The end of a call.
@@ -189,7 +189,7 @@ impl World {
         let mut outputs = Outputs::new();
         node.input(now, happened, &mut outputs);
         assert!(node.jobs_running() <= node.config().workers && node.calls() <= node.config().calls_max);
-        assert!(node.answers_kept() <= node.config().calls_max);
+        assert!(node.retained_answers() <= node.config().calls_max);
         outputs.into_iter().for_each(|output| self.carry_out(id, output));
     }
 
@@ -312,9 +312,9 @@ impl World {
         let Some(node) = self.nodes.get(&to) else { return };
         let arriving = match response.answer {
             Answer::Reply(reply) if slow && !reply.data.is_empty() => {
-                let mut data = Flow::default();
-                data.push_here(&reply.data);
-                ArrivingReply { level: reply.level, header: reply.header, data }
+                let mut data = StreamingData::default();
+                data.push_arrived(&reply.data);
+                StreamingReply { level: reply.level, header: reply.header, data }
             }
             Answer::Arriving(reply) => *reply,
             answer => {
@@ -326,7 +326,7 @@ impl World {
             return;
         }
         let (body, writer) = Body::arriving(arriving.data.len());
-        let head = ArrivingReply { data: Flow::from(body), ..arriving.clone() };
+        let head = StreamingReply { data: StreamingData::from(body), ..arriving.clone() };
         let passes_on = node.passes_on(from, call);
         let reply = if passes_on { ForReply::PassedOn } else { ForReply::Whole { head: head.clone() } };
         let (source, reply) = (arriving.data, Some(reply));

@@ -3,8 +3,8 @@
 //! Source: PMI-1 and PMI-2 as MPICH's `hydra` and Slurm serve them. Both work in lock-step: one request, one response.
 //! A server's response is validated, and its length is bounded.
 
-use super::known::Known;
 use super::messages::{ANSWER_MAX, Answer, Ask, Fault};
+use super::process::Process;
 use super::{one, two};
 
 /// A version of the protocol.
@@ -20,19 +20,19 @@ pub(super) enum Version {
 #[derive(Debug)]
 pub(super) struct Client {
     version: Version,
-    known: Known,
+    process: Process,
     asked: Option<Ask>,
     /// The bytes of the response that have arrived.
     came: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn new(version: Version, known: Known) -> Client {
-        Client { version, known, asked: None, came: Vec::new() }
+    pub(super) fn new(version: Version, process: Process) -> Client {
+        Client { version, process, asked: None, came: Vec::new() }
     }
 
-    pub(super) fn known(&self) -> &Known {
-        &self.known
+    pub(super) fn process(&self) -> &Process {
+        &self.process
     }
 
     pub(super) fn version(&self) -> Version {
@@ -45,8 +45,8 @@ impl Client {
     /// Encodes a request. The rest of an earlier response is discarded.
     pub(super) fn ask(&mut self, ask: Ask) -> Vec<u8> {
         let bytes = match self.version {
-            Version::One => one::question(&self.known, &ask),
-            Version::Two => two::question(&self.known, &ask),
+            Version::One => one::question(&self.process, &ask),
+            Version::Two => two::question(&self.process, &ask),
         };
         self.asked = Some(ask);
         self.came.clear();
@@ -82,8 +82,8 @@ impl Client {
             return Err(Fault::nonsense(&format!("{text} {more}")));
         }
         let answer = match self.version {
-            Version::One => one::answer(&mut self.known, &ask, text),
-            Version::Two => two::answer(&mut self.known, &ask, text),
+            Version::One => one::answer(&mut self.process, &ask, text),
+            Version::Two => two::answer(&mut self.process, &ask, text),
         }?;
         self.asked = None;
         Ok(Some(answer))
@@ -124,7 +124,7 @@ mod tests {
             ], 0..8),
         ) {
             let version = if two { Version::Two } else { Version::One };
-            let mut client = Client::new(version, Known::default());
+            let mut client = Client::new(version, Process::default());
             let question = client.ask(ask);
             prop_assert!(!question.is_empty());
             for piece in pieces {
@@ -150,7 +150,7 @@ mod tests {
                 (Version::Two, format!("{:6}{body}", body.len())),
                 (Version::Two, format!("{:<6}{body}", body.len())),
             ] {
-                let mut client = Client::new(version, Known::default());
+                let mut client = Client::new(version, Process::default());
                 client.ask(Ask::Get { of: 0, key: "k".into() });
                 let mut answer = None;
                 for part in text.as_bytes().chunks(piece) {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn an_answer_without_an_end_costs_no_more_than_its_bound() {
         for version in [Version::One, Version::Two] {
-            let mut client = Client::new(version, Known::default());
+            let mut client = Client::new(version, Process::default());
             client.ask(Ask::Init);
             let faults = (0..100).find_map(|_| client.take(&[b'x'; 1000]).err());
             assert_eq!(faults, Some(Fault::TooLong));

@@ -10,11 +10,11 @@
 //! `link` is the socket, and `space` implements [`Space`](super::Space).
 
 mod client;
-mod known;
 mod link;
 mod mapping;
 mod messages;
 mod one;
+mod process;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -26,8 +26,8 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use self::client::Version;
-use self::known::Known;
 use self::link::Link;
+use self::process::Process;
 use self::space::{PmiSpace, Unopened};
 use super::source::Source;
 use super::variables::Variables;
@@ -42,9 +42,9 @@ const PMI: &str = "PMI";
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Pmi {
     /// An inherited descriptor.
-    Descriptor { number: RawFd, known: Known },
+    Descriptor { number: RawFd, process: Process },
     /// `HOST:PORT`, and the number that identifies this process to the server.
-    Port { server: String, known: Known },
+    Port { server: String, process: Process },
 }
 
 /// Looks for PMI's variables: `PMI_FD`, `PMI_RANK` and `PMI_SIZE`, or `PMI_PORT` and `PMI_ID`.
@@ -71,13 +71,13 @@ fn descriptor(variables: &Variables) -> Result<Pmi, BootstrapError> {
         return Err(error(format!("PMI_RANK={id} is not below PMI_SIZE={count}")));
     }
     let job = variables.get("PMI_JOBID").filter(|job| is_plain(job)).cloned();
-    Ok(Pmi::Descriptor { number, known: Known { id, count, job, ..Known::default() } })
+    Ok(Pmi::Descriptor { number, process: Process { id, count, job, ..Process::default() } })
 }
 
 fn port(variables: &Variables) -> Result<Pmi, BootstrapError> {
     let server = variables.get("PMI_PORT").cloned().unwrap_or_default();
-    let known = Known { id: number_of(variables, "PMI_ID")?, ..Known::default() };
-    Ok(Pmi::Port { server, known })
+    let process = Process { id: number_of(variables, "PMI_ID")?, ..Process::default() };
+    Ok(Pmi::Port { server, process })
 }
 
 fn number_of(variables: &Variables, name: &str) -> Result<Id, BootstrapError> {
@@ -100,38 +100,38 @@ fn error(why: String) -> BootstrapError {
 
 impl Source for Pmi {
     fn open(self: Box<Self>, limit: Duration) -> Result<Bootstrap, BootstrapError> {
-        let (link, known) = match *self {
-            Pmi::Descriptor { number, known } => {
+        let (link, process) = match *self {
+            Pmi::Descriptor { number, process } => {
                 let link = Link::inherited(number).map_err(|system| {
                     error(format!(
                         "its server cannot be reached over descriptor {number} ({PMI_FD}): {system}. Start this program by the launcher itself, or take its variables (PMI_*) out of the environment"
                     ))
                 })?;
-                (link, known)
+                (link, process)
             }
-            Pmi::Port { server, known } => {
+            Pmi::Port { server, process } => {
                 let link = Link::connect(&server, limit).map_err(|system| {
                     error(format!(
                         "its server cannot be reached at `{}` (PMI_PORT): {system}",
                         Shown(&server)
                     ))
                 })?;
-                (link, known)
+                (link, process)
             }
         };
-        open(link, &known, limit)
+        open(link, &process, limit)
     }
 }
 
 /// Opens a space in the first version that the server supports.
-fn open(link: Link, known: &Known, limit: Duration) -> Result<Bootstrap, BootstrapError> {
-    let first = PmiSpace::open(link, Version::One, known.clone(), limit);
+fn open(link: Link, process: &Process, limit: Duration) -> Result<Bootstrap, BootstrapError> {
+    let first = PmiSpace::open(link, Version::One, process.clone(), limit);
     let (link, refused) = match first {
         Ok(space) => return Bootstrap::with_space(Box::new(space)),
         Err(Unopened::Failed(error)) => return Err(error.into()),
         Err(Unopened::OtherVersion(link, refused)) => (link, refused),
     };
-    match PmiSpace::open(link, Version::Two, known.clone(), limit) {
+    match PmiSpace::open(link, Version::Two, process.clone(), limit) {
         Ok(space) => Bootstrap::with_space(Box::new(space)),
         Err(Unopened::Failed(error) | Unopened::OtherVersion(_, error)) => {
             let why = format!("{}; before that, {}: {}", error.why, refused.launcher, refused.why);

@@ -1,17 +1,17 @@
 //! PMI-1: one line for each request and each response, of words `name=value`.
 
-use super::known::Known;
 use super::mapping::{MAPPING, is_one_host};
 use super::messages::{Answer, Ask, Fault};
+use super::process::Process;
 
 /// Number of lines of a response in port mode: an acknowledgement and three values.
 const PORT_LINES: usize = 4;
 
 /// Encodes a request.
-pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
-    let name = &known.name;
+pub(super) fn question(process: &Process, ask: &Ask) -> Vec<u8> {
+    let name = &process.name;
     let line = match ask {
-        Ask::Port => format!("cmd=initack pmiid={}", known.id),
+        Ask::Port => format!("cmd=initack pmiid={}", process.id),
         Ask::Init => "cmd=init pmi_version=1 pmi_subversion=1".into(),
         Ask::Register => "cmd=get_maxes".into(),
         Ask::Name => "cmd=get_my_kvsname".into(),
@@ -33,10 +33,10 @@ pub(super) fn cut<'a>(came: &'a [u8], ask: &Ask) -> Option<(&'a [u8], usize)> {
 }
 
 /// Parses a response.
-pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer, Fault> {
+pub(super) fn answer(process: &mut Process, ask: &Ask, text: &str) -> Result<Answer, Fault> {
     let nonsense = || Fault::nonsense(text);
     let expected = match ask {
-        Ask::Port => return port(known, text),
+        Ask::Port => return port(process, text),
         Ask::Init => "response_to_init",
         Ask::Register => "maxes",
         Ask::Name => "my_kvsname",
@@ -61,12 +61,13 @@ pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer,
     match ask {
         Ask::Register => {
             let max = field(text, "vallen_max").and_then(|max| max.parse().ok());
-            max.and_then(|max| known.set_value_max(max)).ok_or_else(nonsense)?;
+            max.and_then(|max| process.set_value_max(max)).ok_or_else(nonsense)?;
         }
         Ask::Name => {
-            known.name = field(text, "kvsname").filter(|name| !name.is_empty()).ok_or_else(nonsense)?.into();
+            process.name =
+                field(text, "kvsname").filter(|name| !name.is_empty()).ok_or_else(nonsense)?.into();
         }
-        Ask::Mapping => known.one_host = field(text, "value").and_then(is_one_host),
+        Ask::Mapping => process.one_host = field(text, "value").and_then(is_one_host),
         Ask::Get { .. } => {
             return Ok(Answer::Value(field(text, "value").ok_or_else(nonsense)?.into()));
         }
@@ -76,7 +77,7 @@ pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer,
 }
 
 /// Parses what a server in port mode reports about the connected process.
-fn port(known: &mut Known, text: &str) -> Result<Answer, Fault> {
+fn port(process: &mut Process, text: &str) -> Result<Answer, Fault> {
     let mut lines = text.lines();
     if lines.next().and_then(|line| field(line, "cmd")) != Some("initack") {
         return Err(Fault::nonsense(text));
@@ -87,7 +88,7 @@ fn port(known: &mut Known, text: &str) -> Result<Answer, Fault> {
     };
     match (number("rank"), number("size")) {
         (Some(id), Some(count)) if id < count => {
-            (known.id, known.count) = (id, count);
+            (process.id, process.count) = (id, count);
             Ok(Answer::Done)
         }
         _ => Err(Fault::nonsense(text)),
@@ -119,13 +120,13 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn told() -> Known {
-        Known { id: 1, count: 2, name: "kvs_7".into(), ..Known::default() }
+    fn own_process() -> Process {
+        Process { id: 1, count: 2, name: "kvs_7".into(), ..Process::default() }
     }
 
     #[test]
     fn questions_are_lines() {
-        let line = |ask: Ask| String::from_utf8(question(&told(), &ask)).unwrap();
+        let line = |ask: Ask| String::from_utf8(question(&own_process(), &ask)).unwrap();
         assert_eq!(line(Ask::Port), "cmd=initack pmiid=1\n");
         assert_eq!(line(Ask::Init), "cmd=init pmi_version=1 pmi_subversion=1\n");
         assert_eq!(line(Ask::Register), "cmd=get_maxes\n");
@@ -139,8 +140,8 @@ mod tests {
 
     #[test]
     fn answers_are_believed_as_far_as_they_make_sense() {
-        let mut known = told();
-        let mut said = |ask: Ask, text: &str| answer(&mut known, &ask, text);
+        let mut process = own_process();
+        let mut said = |ask: Ask, text: &str| answer(&mut process, &ask, text);
         let get = || Ask::Get { of: 0, key: "k".into() };
         let put = || Ask::Put { key: "k".into(), value: "v".into() };
         let done = Ok(Answer::Done);
@@ -172,18 +173,19 @@ mod tests {
         ] {
             assert!(matches!(said(ask.clone(), text), Err(Fault::Nonsense(_))), "{ask:?}: {text}");
         }
-        let expected = Known { name: "kvs_9".into(), value_max: 1023, one_host: Some(true), ..told() };
-        assert_eq!(known, expected);
+        let expected =
+            Process { name: "kvs_9".into(), value_max: 1023, one_host: Some(true), ..own_process() };
+        assert_eq!(process, expected);
     }
 
     #[test]
     fn a_server_in_port_mode_says_who_has_connected() {
-        let mut known = told();
+        let mut process = own_process();
         let text = b"cmd=initack\ncmd=set size=5\ncmd=set rank=3\ncmd=set debug=0\n";
         assert_eq!(cut(&text[..text.len() - 1], &Ask::Port), None);
         let (lines, end) = cut(text, &Ask::Port).unwrap();
         assert_eq!(end, text.len());
-        answer(&mut known, &Ask::Port, std::str::from_utf8(lines).unwrap()).unwrap();
-        assert_eq!((known.id, known.count), (3, 5));
+        answer(&mut process, &Ask::Port, std::str::from_utf8(lines).unwrap()).unwrap();
+        assert_eq!((process.id, process.count), (3, 5));
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use gpc_trees::Id;
 
 use super::client::{Client, Version};
-use super::known::Known;
 use super::link::Link;
 use super::messages::{Answer, Ask, Fault};
+use super::process::Process;
 use crate::bootstrap::{Space, SpaceError};
 
 /// Longest time limit of a response that depends on no other process. One thread of a server may serve a thousand
@@ -42,15 +42,15 @@ impl PmiSpace {
     pub(super) fn open(
         link: Link,
         version: Version,
-        known: Known,
+        process: Process,
         limit: Duration,
     ) -> Result<PmiSpace, Unopened> {
         let until = Instant::now() + limit;
-        let port = known.count == 0;
-        let mut space = PmiSpace { client: Client::new(version, known), link };
+        let port = process.count == 0;
+        let mut space = PmiSpace { client: Client::new(version, process), link };
         let first = port.then_some(Ask::Port);
         for ask in first.into_iter().chain(Client::OPENING) {
-            let doing = doing(&ask, space.client.known());
+            let doing = purpose(&ask, space.client.process());
             match space.ask(ask.clone(), until.saturating_duration_since(Instant::now())) {
                 Ok(_) => {}
                 Err(Failed::Fault(fault @ Fault::Refused(_))) if ask == Ask::Init => {
@@ -81,7 +81,7 @@ impl PmiSpace {
     }
 
     fn done(&mut self, ask: Ask, limit: Duration) -> Result<Answer, SpaceError> {
-        let doing = doing(&ask, self.client.known());
+        let doing = purpose(&ask, self.client.process());
         self.ask(ask, limit).map_err(|failed| self.error(doing, &failed.to_string()))
     }
 }
@@ -95,23 +95,23 @@ impl Space for PmiSpace {
     }
 
     fn id(&self) -> Id {
-        self.client.known().id
+        self.client.process().id
     }
 
     fn count(&self) -> u32 {
-        self.client.known().count
+        self.client.process().count
     }
 
     fn name(&self) -> &str {
-        &self.client.known().name
+        &self.client.process().name
     }
 
     fn one_host(&self) -> Option<bool> {
-        self.client.known().one_host
+        self.client.process().one_host
     }
 
     fn value_max(&self) -> usize {
-        self.client.known().value_max
+        self.client.process().value_max
     }
 
     fn put(&mut self, key: &str, value: &str, limit: Duration) -> Result<(), SpaceError> {
@@ -127,8 +127,10 @@ impl Space for PmiSpace {
         let ask = Ask::Get { of, key: key.into() };
         match self.done(ask.clone(), limit)? {
             Answer::Value(value) => Ok(value),
-            Answer::Missing(why) => Err(self.error(doing(&ask, self.client.known()), &why)),
-            Answer::Done => Err(self.error(doing(&ask, self.client.known()), "the server gives no value")),
+            Answer::Missing(why) => Err(self.error(purpose(&ask, self.client.process()), &why)),
+            Answer::Done => {
+                Err(self.error(purpose(&ask, self.client.process()), "the server gives no value"))
+            }
         }
     }
 
@@ -140,7 +142,7 @@ impl Space for PmiSpace {
 }
 
 /// The request in words, for errors.
-fn doing(ask: &Ask, known: &Known) -> String {
+fn purpose(ask: &Ask, process: &Process) -> String {
     match ask {
         Ask::Port => "to say which process this is".into(),
         Ask::Init => "to open the conversation with the launcher's server".into(),
@@ -148,7 +150,7 @@ fn doing(ask: &Ask, known: &Known) -> String {
         Ask::Name => "to ask for the name of the job".into(),
         Ask::Mapping => "to ask which processes share a host".into(),
         Ask::Put { key, .. } => format!("to put `{key}`"),
-        Ask::Fence => format!("to wait until all {} processes have come to the fence", known.count),
+        Ask::Fence => format!("to wait until all {} processes have come to the fence", process.count),
         Ask::Get { of, key } => format!("to get `{key}` of id {of}"),
         Ask::Finish => "to say that this process will end in order".into(),
     }
@@ -159,11 +161,11 @@ fn doing(ask: &Ask, known: &Known) -> String {
 enum Failed {
     #[error(transparent)]
     Fault(#[from] Fault),
-    #[error("{}", said(.0, *.1))]
+    #[error("{}", error_text(.0, *.1))]
     Link(io::Error, Duration),
 }
 
-fn said(error: &io::Error, limit: Duration) -> String {
+fn error_text(error: &io::Error, limit: Duration) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             "the server has closed its end: the launcher has died, or ends the job".into()

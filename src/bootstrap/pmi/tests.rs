@@ -165,19 +165,21 @@ fn next(reader: &mut BufReader<UnixStream>, messages: bool) -> Option<String> {
 fn with_server<T>(
     server: Server,
     wrong: Option<(usize, Wrong)>,
-    use_it: impl FnOnce(Link, Known) -> T,
+    use_it: impl FnOnce(Link, Process) -> T,
 ) -> (T, Vec<String>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let known = Known { id: 0, count: server.count, job: Some("7.0".into()), ..Known::default() };
+    let process = Process { id: 0, count: server.count, job: Some("7.0".into()), ..Process::default() };
     let serving = thread::spawn(move || server.serve(0, theirs, wrong));
-    let result = use_it(Link::closing(ours.into()), known);
+    let result = use_it(Link::closing(ours.into()), process);
     (result, serving.join().unwrap())
 }
 
 /// All requests of one process, from the opening to the end.
-fn whole(link: Link, known: Known, limit: Duration) -> Result<(&'static str, String), BootstrapError> {
-    let bootstrap = open(link, &known, limit)?;
-    let crate::bootstrap::setup::Means::Space(mut space) = bootstrap.means else { panic!("it is a space") };
+fn whole(link: Link, process: Process, limit: Duration) -> Result<(&'static str, String), BootstrapError> {
+    let bootstrap = open(link, &process, limit)?;
+    let crate::bootstrap::setup::ExchangeMethod::Space(mut space) = bootstrap.method else {
+        panic!("it is a space")
+    };
     space.put("key", "value", limit)?;
     space.fence(limit)?;
     let value = space.get(0, "key", limit)?;
@@ -188,14 +190,14 @@ fn whole(link: Link, known: Known, limit: Duration) -> Result<(&'static str, Str
 #[test]
 fn a_server_is_spoken_to_in_the_first_version_that_it_speaks() {
     let spoken =
-        |server: Server| with_server(server, None, |link, known| whole(link, known, PATIENCE)).0.unwrap();
+        |server: Server| with_server(server, None, |link, process| whole(link, process, PATIENCE)).0.unwrap();
     assert_eq!(spoken(Server::new(1)), ("PMI-1", "kvs_1 value Some(true)".into()));
     let two = |slurm| Server { versions: &["2"], slurm, mapping: "", ..Server::new(1) };
     for slurm in [false, true] {
         assert_eq!(spoken(two(slurm)), ("PMI-2", "J value None".into()));
     }
     let neither = Server { versions: &["3"], ..Server::new(1) };
-    let (error, asked) = with_server(neither, None, |link, known| whole(link, known, PATIENCE));
+    let (error, asked) = with_server(neither, None, |link, process| whole(link, process, PATIENCE));
     let error = error.unwrap_err().to_string();
     assert!(
         error.starts_with("PMI-2: to open the conversation") && error.contains("PMI-1: the server refuses"),
@@ -208,7 +210,7 @@ fn a_server_is_spoken_to_in_the_first_version_that_it_speaks() {
 fn a_server_that_goes_wrong_at_any_step_is_an_error_that_says_what_was_asked() {
     for versions in [&["1"], &["2"]] {
         let server = || Server { versions, ..Server::new(1) };
-        let (_, asked) = with_server(server(), None, |link, known| whole(link, known, PATIENCE).unwrap());
+        let (_, asked) = with_server(server(), None, |link, process| whole(link, process, PATIENCE).unwrap());
         for step in 0..asked.len() {
             for wrong in
                 [Wrong::Silent, Wrong::Dies, Wrong::Garbage, Wrong::Refuses, Wrong::Endless, Wrong::Half]
@@ -216,7 +218,8 @@ fn a_server_that_goes_wrong_at_any_step_is_an_error_that_says_what_was_asked() {
                 let goes = Some((step, wrong));
                 let waits = matches!(wrong, Wrong::Silent | Wrong::Half);
                 let limit = if waits { SHORT } else { PATIENCE };
-                let (result, so_far) = with_server(server(), goes, |link, known| whole(link, known, limit));
+                let (result, so_far) =
+                    with_server(server(), goes, |link, process| whole(link, process, limit));
                 let context = format!("{wrong:?} at {:?}", so_far[step]);
                 // Some responses have no result code, a session goes on without a mapping, and a refused version leads
                 // to a request for the other.
@@ -259,7 +262,7 @@ fn job<T: Send + 'static>(
         let (server, each) = (server.clone(), each.clone());
         thread::spawn(move || {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let known = Known { id, count: server.count, job: Some("7.0".into()), ..Known::default() };
+            let process = Process { id, count: server.count, job: Some("7.0".into()), ..Process::default() };
             let serving = thread::spawn(move || server.serve(id, theirs, None));
             let functions = Functions::new();
             functions
@@ -268,7 +271,7 @@ fn job<T: Send + 'static>(
                     Ok(())
                 })
                 .unwrap();
-            let bootstrap = open(Link::closing(ours.into()), &known, PATIENCE)?;
+            let bootstrap = open(Link::closing(ours.into()), &process, PATIENCE)?;
             let result =
                 bootstrap.limit(PATIENCE).start(&functions, |builder| builder).map(|member| each(member));
             serving.join().unwrap();
@@ -360,7 +363,9 @@ fn a_server_in_port_mode_says_which_process_has_connected() {
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let bootstrap = sources::find(&variables).unwrap().unwrap().open(PATIENCE).unwrap();
     assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (Some(2), Some(4), "PMI-1"));
-    let crate::bootstrap::setup::Means::Space(mut space) = bootstrap.means else { panic!("it is a space") };
+    let crate::bootstrap::setup::ExchangeMethod::Space(mut space) = bootstrap.method else {
+        panic!("it is a space")
+    };
     space.finish(PATIENCE).unwrap();
     drop(space);
     serving.join().unwrap();

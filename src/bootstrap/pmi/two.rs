@@ -4,10 +4,10 @@
 //! MPICH aligns the length to the right of its six characters, Slurm to the left. A semicolon within a value is
 //! doubled.
 
-use super::known::Known;
 use super::mapping::{MAPPING, is_one_host};
 use super::messages::{Answer, Ask, Fault};
 use super::one;
+use super::process::Process;
 
 /// Number of characters of a length.
 const LENGTH: usize = 6;
@@ -16,21 +16,21 @@ const LENGTH: usize = 6;
 const VALUE_MAX: usize = 1024;
 
 /// Encodes a request.
-pub(super) fn question(known: &Known, ask: &Ask) -> Vec<u8> {
+pub(super) fn question(process: &Process, ask: &Ask) -> Vec<u8> {
     let body = match ask {
         // Slurm's server accepts only connections of its own job, so the request names the job.
         Ask::Register => {
-            let job = known.job.iter().fold(String::new(), |_, job| format!("pmijobid={job};"));
-            format!("cmd=fullinit;{job}pmirank={};threaded=FALSE;", known.id)
+            let job = process.job.iter().fold(String::new(), |_, job| format!("pmijobid={job};"));
+            format!("cmd=fullinit;{job}pmirank={};threaded=FALSE;", process.id)
         }
         Ask::Name => "cmd=job-getid;".into(),
         Ask::Mapping => format!("cmd=info-getjobattr;key={MAPPING};"),
         Ask::Put { key, value } => format!("cmd=kvs-put;key={key};value={};", value.replace(';', ";;")),
         Ask::Fence => "cmd=kvs-fence;".into(),
-        Ask::Get { of, key } => format!("cmd=kvs-get;jobid={};srcid={of};key={key};", known.name),
+        Ask::Get { of, key } => format!("cmd=kvs-get;jobid={};srcid={of};key={key};", process.name),
         Ask::Finish => "cmd=finalize;".into(),
         Ask::Init => return b"cmd=init pmi_version=2 pmi_subversion=0\n".to_vec(),
-        Ask::Port => return one::question(known, ask),
+        Ask::Port => return one::question(process, ask),
     };
     format!("{:>LENGTH$}{body}", body.len()).into_bytes()
 }
@@ -48,10 +48,10 @@ pub(super) fn cut(came: &[u8]) -> Result<Option<(&[u8], usize)>, Fault> {
 }
 
 /// Parses a response.
-pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer, Fault> {
+pub(super) fn answer(process: &mut Process, ask: &Ask, text: &str) -> Result<Answer, Fault> {
     let nonsense = || Fault::nonsense(text);
     let expected = match ask {
-        Ask::Port => return one::answer(known, ask, text),
+        Ask::Port => return one::answer(process, ask, text),
         Ask::Init => return opened(text),
         Ask::Register => "fullinit-response",
         Ask::Name => "job-getid-response",
@@ -80,13 +80,13 @@ pub(super) fn answer(known: &mut Known, ask: &Ask, text: &str) -> Result<Answer,
             let number = |name: &str| field(name).and_then(|number| number.parse::<u32>().ok());
             let (Some(id), Some(count)) = (number("rank"), number("size")) else { return Err(nonsense()) };
             // Slurm's server responds to a wrong job with size 0.
-            if (id, count) != (known.id, known.count) {
-                return Err(Fault::OtherId { id, count, told: known.id, of: known.count });
+            if (id, count) != (process.id, process.count) {
+                return Err(Fault::OtherId { id, count, told: process.id, of: process.count });
             }
-            known.set_value_max(VALUE_MAX).ok_or_else(nonsense)?;
+            process.set_value_max(VALUE_MAX).ok_or_else(nonsense)?;
         }
-        Ask::Name => known.name = field("jobid").filter(|name| !name.is_empty()).ok_or_else(nonsense)?,
-        Ask::Mapping => known.one_host = field("value").as_deref().and_then(is_one_host),
+        Ask::Name => process.name = field("jobid").filter(|name| !name.is_empty()).ok_or_else(nonsense)?,
+        Ask::Mapping => process.one_host = field("value").as_deref().and_then(is_one_host),
         Ask::Get { .. } => return Ok(Answer::Value(field("value").ok_or_else(nonsense)?)),
         _ => {}
     }
@@ -135,24 +135,24 @@ fn fields(text: &str) -> impl Iterator<Item = (String, String)> {
 mod tests {
     use super::*;
 
-    fn told() -> Known {
-        Known { id: 1, count: 2, name: "J".into(), ..Known::default() }
+    fn own_process() -> Process {
+        Process { id: 1, count: 2, name: "J".into(), ..Process::default() }
     }
 
     #[test]
     fn questions_carry_their_length() {
-        let text = |known: &Known, ask: Ask| String::from_utf8(question(known, &ask)).unwrap();
-        let slurm = Known { job: Some("77.0".into()), ..told() };
-        assert_eq!(text(&told(), Ask::Init), "cmd=init pmi_version=2 pmi_subversion=0\n");
-        assert_eq!(text(&told(), Ask::Register), "    38cmd=fullinit;pmirank=1;threaded=FALSE;");
+        let text = |process: &Process, ask: Ask| String::from_utf8(question(process, &ask)).unwrap();
+        let slurm = Process { job: Some("77.0".into()), ..own_process() };
+        assert_eq!(text(&own_process(), Ask::Init), "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(text(&own_process(), Ask::Register), "    38cmd=fullinit;pmirank=1;threaded=FALSE;");
         assert_eq!(text(&slurm, Ask::Register), "    52cmd=fullinit;pmijobid=77.0;pmirank=1;threaded=FALSE;");
-        assert_eq!(text(&told(), Ask::Name), "    14cmd=job-getid;");
+        assert_eq!(text(&own_process(), Ask::Name), "    14cmd=job-getid;");
         let put = Ask::Put { key: "key0".into(), value: "got".into() };
-        assert_eq!(text(&told(), put), "    31cmd=kvs-put;key=key0;value=got;");
-        assert_eq!(text(&told(), Ask::Fence), "    14cmd=kvs-fence;");
+        assert_eq!(text(&own_process(), put), "    31cmd=kvs-put;key=key0;value=got;");
+        assert_eq!(text(&own_process(), Ask::Fence), "    14cmd=kvs-fence;");
         let get = Ask::Get { of: 0, key: "key0".into() };
-        assert_eq!(text(&told(), get), "    37cmd=kvs-get;jobid=J;srcid=0;key=key0;");
-        assert_eq!(text(&told(), Ask::Finish), "    13cmd=finalize;");
+        assert_eq!(text(&own_process(), get), "    37cmd=kvs-get;jobid=J;srcid=0;key=key0;");
+        assert_eq!(text(&own_process(), Ask::Finish), "    13cmd=finalize;");
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn answers_are_believed_as_far_as_they_make_sense() {
-        let mut known = told();
-        let mut said = |ask: Ask, text: &str| answer(&mut known, &ask, text);
+        let mut process = own_process();
+        let mut said = |ask: Ask, text: &str| answer(&mut process, &ask, text);
         let get = || Ask::Get { of: 0, key: "k".into() };
         let done = Ok(Answer::Done);
         assert_eq!(said(Ask::Init, "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0"), done);
@@ -200,7 +200,7 @@ mod tests {
         ] {
             assert!(matches!(said(ask.clone(), text), Err(Fault::Nonsense(_))), "{ask:?}: {text}");
         }
-        let expected = Known { name: "K".into(), value_max: 1023, one_host: Some(false), ..told() };
-        assert_eq!(known, expected);
+        let expected = Process { name: "K".into(), value_max: 1023, one_host: Some(false), ..own_process() };
+        assert_eq!(process, expected);
     }
 }

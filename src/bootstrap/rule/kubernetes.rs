@@ -5,7 +5,7 @@
 //! `solver-3.SERVICE`. The name before the index is `GPC_NAME`, or by default that of the pod's own host name. All pods
 //! listen at the same TCP port, `GPC_PORT` or 7117: each pod has an address of its own.
 
-use super::{Places, Rule, Said};
+use super::{LauncherVariables, Places, Rule};
 use crate::bootstrap::{BootstrapError, HostList, Variables};
 use crate::wire::Shown;
 
@@ -24,38 +24,38 @@ const NAME: &str = "GPC_NAME";
 
 /// Returns the rule of the pods that include this process; `None` if the variables name none.
 pub(in crate::bootstrap) fn find(variables: &Variables) -> Option<Result<Rule, BootstrapError>> {
-    let said = Said { launcher: LAUNCHER, variables };
-    let seen = [INDEX, SERVICE, COUNT].iter().any(|name| said.get(name).is_some());
-    seen.then(|| rule(&said))
+    let given = LauncherVariables { launcher: LAUNCHER, variables };
+    let seen = [INDEX, SERVICE, COUNT].iter().any(|name| given.get(name).is_some());
+    seen.then(|| rule(&given))
 }
 
-fn rule(said: &Said<'_>) -> Result<Rule, BootstrapError> {
-    let count = said.number(COUNT, ": let it say how many pods there are")?;
-    let service = said.text(SERVICE, ": let it name the headless service of the pods")?.to_owned();
-    let own = said.get("HOSTNAME").map(|host| host.split('.').next().unwrap_or_default());
+fn rule(given: &LauncherVariables<'_>) -> Result<Rule, BootstrapError> {
+    let count = given.number(COUNT, ": let it say how many pods there are")?;
+    let service = given.text(SERVICE, ": let it name the headless service of the pods")?.to_owned();
+    let own = given.get("HOSTNAME").map(|host| host.split('.').next().unwrap_or_default());
     let numbered = own.and_then(|host| host.rsplit_once('-'));
-    let id = match (said.number_if(INDEX)?, numbered.and_then(|(_, index)| ordinal(index))) {
+    let id = match (given.number_if(INDEX)?, numbered.and_then(|(_, index)| ordinal(index))) {
         (Some(id), _) | (None, Some(id)) => id,
         (None, None) => {
             let host = Shown(own.unwrap_or_default()).to_string();
-            return said.fault(format!("neither {INDEX} nor HOSTNAME (`{host}`) says which pod this is: an indexed Job sets the one, a StatefulSet the other"));
+            return given.fault(format!("neither {INDEX} nor HOSTNAME (`{host}`) says which pod this is: an indexed Job sets the one, a StatefulSet the other"));
         }
     };
-    let name = match (said.get(NAME), numbered) {
+    let name = match (given.get(NAME), numbered) {
         (Some(name), _) => name.to_owned(),
         (None, Some((name, index))) if ordinal(index) == Some(id) => name.to_owned(),
         _ => {
             let host = Shown(own.unwrap_or_default()).to_string();
-            return said.fault(format!("HOSTNAME is `{host}`, which does not end with -{id}: let {NAME} say what stands before the index in the pods' names"));
+            return given.fault(format!("HOSTNAME is `{host}`, which does not end with -{id}: let {NAME} say what stands before the index in the pods' names"));
         }
     };
     if let Err(error) = HostList::new([format!("{name}-{id}.{service}")]) {
-        return said.fault(format!("the pods' name or {SERVICE}: {error}"));
+        return given.fault(format!("the pods' name or {SERVICE}: {error}"));
     }
-    let port = said.port()?.unwrap_or(POD_PORT);
+    let port = given.port()?.unwrap_or(POD_PORT);
     let set = format!("{name}.{service}");
     let places = Places::Pods { name, service, port };
-    Rule { launcher: LAUNCHER, id, count, name: set, places, secret_file: said.secret_file() }.checked()
+    Rule { launcher: LAUNCHER, id, count, name: set, places, secret_file: given.secret_file() }.checked()
 }
 
 /// Parses a number as Kubernetes writes it.

@@ -41,7 +41,7 @@ pub struct Rule {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Places {
     /// All on this host, at abstract Unix sockets, which only processes of the same user may answer.
-    Here(AddressRow),
+    ThisHost(AddressRow),
     /// Several on each of some hosts; `port` is that of the first process on each host.
     Hosts { hosts: HostList, tasks: Tasks, port: u16 },
     /// Each on a host of its own, `NAME-ID.SERVICE`.
@@ -51,9 +51,9 @@ enum Places {
 /// The address of an id, whose host name may be unresolved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum At {
+pub enum RuleAddress {
     /// An address of this host.
-    Here(Address),
+    ThisHost(Address),
     /// A TCP port of a host that is known by its name.
     Host {
         /// The name, to be resolved.
@@ -102,7 +102,7 @@ impl Rule {
 
     /// Whether all processes are on this host.
     pub(in crate::bootstrap) fn is_here(&self) -> bool {
-        matches!(self.places, Places::Here(_))
+        matches!(self.places, Places::ThisHost(_))
     }
 
     /// Whether a process may be started again in place of one that has ended, as Kubernetes does.
@@ -111,19 +111,19 @@ impl Rule {
     }
 
     /// Returns the address of an id; `None` if the id is not below the number of ids.
-    pub fn at(&self, id: Id) -> Option<At> {
+    pub fn at(&self, id: Id) -> Option<RuleAddress> {
         if id >= self.count {
             return None;
         }
         match &self.places {
-            Places::Here(row) => row.address(id).map(At::Here),
+            Places::ThisHost(row) => row.address(id).map(RuleAddress::ThisHost),
             Places::Hosts { hosts, tasks, port } => {
                 let (host, local) = tasks.place(id)?;
                 let port = u16::try_from(local).ok().and_then(|local| port.checked_add(local))?;
-                Some(At::Host { name: hosts.get(host as usize)?.to_owned(), port })
+                Some(RuleAddress::Host { name: hosts.get(host as usize)?.to_owned(), port })
             }
             Places::Pods { name, service, port } => {
-                Some(At::Host { name: format!("{name}-{id}.{service}"), port: *port })
+                Some(RuleAddress::Host { name: format!("{name}-{id}.{service}"), port: *port })
             }
         }
     }
@@ -131,8 +131,8 @@ impl Rule {
     /// Returns the name of an id's host, equal for ids that share one; `None` if the id is not below the number of ids.
     pub fn host(&self, id: Id) -> Option<String> {
         match self.at(id)? {
-            At::Here(_) => Some("localhost".to_owned()),
-            At::Host { name, .. } => Some(name),
+            RuleAddress::ThisHost(_) => Some("localhost".to_owned()),
+            RuleAddress::Host { name, .. } => Some(name),
         }
     }
 
@@ -166,12 +166,12 @@ impl Rule {
 }
 
 /// The variables of a launcher, and its name for errors.
-struct Said<'a> {
+struct LauncherVariables<'a> {
     launcher: &'static str,
     variables: &'a Variables,
 }
 
-impl Said<'_> {
+impl LauncherVariables<'_> {
     fn fault<T>(&self, why: String) -> Result<T, BootstrapError> {
         Err(BootstrapError::Variables { launcher: self.launcher, why })
     }

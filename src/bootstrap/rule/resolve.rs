@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use gpc_trees::Id;
 
-use super::{At, Rule};
+use super::{Rule, RuleAddress};
 use crate::bootstrap::{BootstrapError, HostList};
 use crate::runtime::{Address, LOOK_UPS_MAX, NO_ANSWER, Resolver};
 use crate::wire::Shown;
@@ -39,13 +39,13 @@ impl Default for Resolve {
 }
 
 /// State of a name.
-enum Known {
+enum NameState {
     /// A look-up is running or queued.
-    Asked {
+    Pending {
         pause: Duration,
     },
     /// A look-up has failed; the next one starts at this time.
-    Again {
+    Retry {
         at: Instant,
         pause: Duration,
     },
@@ -69,15 +69,18 @@ impl Resolve {
         ids: impl IntoIterator<Item = Id>,
         limit: Duration,
     ) -> Result<Vec<(Id, Address)>, BootstrapError> {
-        let places: Vec<(Id, At)> = ids.into_iter().filter_map(|id| Some((id, rule.at(id)?))).collect();
+        let places: Vec<(Id, RuleAddress)> =
+            ids.into_iter().filter_map(|id| Some((id, rule.at(id)?))).collect();
         let names = places.iter().filter_map(|(_, at)| match at {
-            At::Here(_) => None,
-            At::Host { name, .. } => Some(name.clone()),
+            RuleAddress::ThisHost(_) => None,
+            RuleAddress::Host { name, .. } => Some(name.clone()),
         });
         let found = self.found(names.collect(), limit)?;
         let address = |(id, at)| match at {
-            At::Here(address) => Some((id, address)),
-            At::Host { name, port } => Some((id, Address::Tcp(SocketAddr::new(*found.get(&name)?, port)))),
+            RuleAddress::ThisHost(address) => Some((id, address)),
+            RuleAddress::Host { name, port } => {
+                Some((id, Address::Tcp(SocketAddr::new(*found.get(&name)?, port))))
+            }
         };
         Ok(places.into_iter().filter_map(address).collect())
     }
@@ -85,43 +88,43 @@ impl Resolve {
     /// Returns one address of each of these hosts; a name may occur many times.
     fn found(&self, names: Vec<String>, limit: Duration) -> Result<BTreeMap<String, IpAddr>, BootstrapError> {
         let deadline = Instant::now() + limit;
-        let mut known: BTreeMap<String, Known> =
-            names.into_iter().map(|name| (name, Known::Asked { pause: PAUSES[0] })).collect();
-        let (asked, answers) = self.threads(known.len().min(LOOK_UPS_MAX), deadline)?;
-        for name in known.keys() {
-            // The threads end when `asked` is dropped, or panic in the caller's function. If all have panicked,
+        let mut states: BTreeMap<String, NameState> =
+            names.into_iter().map(|name| (name, NameState::Pending { pause: PAUSES[0] })).collect();
+        let (queue, answers) = self.threads(states.len().min(LOOK_UPS_MAX), deadline)?;
+        for name in states.keys() {
+            // The threads end when `queue` is dropped, or panic in the caller's function. If all have panicked,
             // `answers` is disconnected.
-            let _ = asked.send(name.clone());
+            let _ = queue.send(name.clone());
         }
         let mut last = None;
         // Terminates: each iteration waits for the next event, and the deadline is one.
-        while known.values().any(|known| !matches!(known, Known::Found(_))) {
+        while states.values().any(|state| !matches!(state, NameState::Found(_))) {
             let now = Instant::now();
             if now >= deadline {
-                return Err(unresolved(&known, last, limit));
+                return Err(unresolved(&states, last, limit));
             }
             let mut next = deadline;
-            for (name, known) in &mut known {
-                match *known {
-                    Known::Again { at, pause } if at <= now => {
-                        *known = Known::Asked { pause };
-                        let _ = asked.send(name.clone());
+            for (name, state) in &mut states {
+                match *state {
+                    NameState::Retry { at, pause } if at <= now => {
+                        *state = NameState::Pending { pause };
+                        let _ = queue.send(name.clone());
                     }
-                    Known::Again { at, .. } => next = next.min(at),
+                    NameState::Retry { at, .. } => next = next.min(at),
                     _ => {}
                 }
             }
             match answers.recv_timeout(next.saturating_duration_since(now)) {
                 Ok((name, answer)) => {
-                    let Some(known) = known.get_mut(&name) else { continue };
-                    note(known, answer, &mut last);
+                    let Some(state) = states.get_mut(&name) else { continue };
+                    note(state, answer, &mut last);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(unresolved(&known, last, limit)),
+                Err(RecvTimeoutError::Disconnected) => return Err(unresolved(&states, last, limit)),
             }
         }
-        let found = known.into_iter().filter_map(|(name, known)| match known {
-            Known::Found(ip) => Some((name, ip)),
+        let found = states.into_iter().filter_map(|(name, state)| match state {
+            NameState::Found(ip) => Some((name, ip)),
             _ => None,
         });
         Ok(found.collect())
@@ -134,7 +137,7 @@ impl Resolve {
         deadline: Instant,
     ) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
         // Bounded: each channel holds each name at most once.
-        let (asked, names) = channel::<String>();
+        let (queue, names) = channel::<String>();
         let (answer, answers) = channel();
         let names = Arc::new(Mutex::new(names));
         for _ in 0..count {
@@ -155,28 +158,28 @@ impl Resolve {
             started
                 .map_err(|error| BootstrapError::System { doing: "starting a thread for names", error })?;
         }
-        Ok((asked, answers))
+        Ok((queue, answers))
     }
 }
 
 /// Stores the result of a look-up.
-fn note(known: &mut Known, answer: io::Result<Vec<IpAddr>>, last: &mut Option<String>) {
-    let Known::Asked { pause } = *known else { return };
+fn note(state: &mut NameState, answer: io::Result<Vec<IpAddr>>, last: &mut Option<String>) {
+    let NameState::Pending { pause } = *state else { return };
     let why = match answer.map(|found| found.first().copied()) {
         Ok(Some(ip)) => {
-            *known = Known::Found(ip);
+            *state = NameState::Found(ip);
             return;
         }
         Ok(None) => "it has no address".to_owned(),
         Err(error) => error.to_string(),
     };
     *last = Some(why);
-    *known = Known::Again { at: Instant::now() + pause, pause: PAUSES[1].min(2 * pause) };
+    *state = NameState::Retry { at: Instant::now() + pause, pause: PAUSES[1].min(2 * pause) };
 }
 
 /// The error that lists the names without an address.
-fn unresolved(known: &BTreeMap<String, Known>, last: Option<String>, limit: Duration) -> BootstrapError {
-    let missing = known.iter().filter(|(_, known)| !matches!(known, Known::Found(_)));
+fn unresolved(states: &BTreeMap<String, NameState>, last: Option<String>, limit: Duration) -> BootstrapError {
+    let missing = states.iter().filter(|(_, state)| !matches!(state, NameState::Found(_)));
     let names: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
     let count = names.len();
     let hosts = HostList::new(names).map_or_else(|error| error.to_string(), |hosts| hosts.to_string());

@@ -30,8 +30,8 @@ fn kubernetes(text: &str) -> Option<Result<Rule, String>> {
 
 fn host(rule: &Rule, id: Id) -> String {
     match rule.at(id) {
-        Some(At::Host { name, port }) => format!("{name}:{port}"),
-        Some(At::Here(address)) => address.to_string(),
+        Some(RuleAddress::Host { name, port }) => format!("{name}:{port}"),
+        Some(RuleAddress::ThisHost(address)) => address.to_string(),
         None => "nowhere".to_owned(),
     }
 }

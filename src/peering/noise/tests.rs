@@ -22,7 +22,7 @@ type End = (Option<PublicKey>, Box<dyn Session>);
 
 /// Runs a handshake, with the prologue that each side has seen.
 fn shake(mut one: Noise, mut two: Noise, said: &[u8], heard: &[u8]) -> Result<[End; 2], Unproved> {
-    let (mut one, mut two) = (one.begin(Turn::First, said)?, two.begin(Turn::Second, heard)?);
+    let (mut one, mut two) = (one.begin(Role::First, said)?, two.begin(Role::Second, heard)?);
     let mut payload = [0; 8];
     let mut message = Vec::new();
     one.write(b"12345678", &mut message)?;
@@ -86,7 +86,7 @@ fn a_record_that_was_changed_or_comes_again_is_refused() {
 #[test]
 fn nothing_of_keys_is_shown() {
     let mut noise = noise(1, 1, 0x61);
-    let handshake = noise.begin(Turn::First, b"").unwrap();
+    let handshake = noise.begin(Role::First, b"").unwrap();
     assert_eq!(format!("{noise:?} {handshake:?}"), "Noise(..) NoiseHandshake(..)");
 }
 
@@ -94,5 +94,5 @@ fn nothing_of_keys_is_shown() {
 fn without_randomness_there_is_no_handshake() {
     let fill: Fill = Box::new(|_| Err(Unproved));
     let mut none = Noise { fill, ..noise(1, 1, 1) };
-    assert!(none.begin(Turn::First, b"").is_err());
+    assert!(none.begin(Role::First, b"").is_err());
 }

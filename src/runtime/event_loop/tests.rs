@@ -143,13 +143,13 @@ fn that_the_alarm_rings_is_nothing_that_has_come() {
     for wait in [Wait::Block, Wait::Spin(Duration::from_secs(3600)), Wait::Adaptive] {
         let [node, _other] = &mut pair(&functions, LinkKind::Unix);
         let node = node.event_loop_mut();
-        node.waiting = super::Waiting::new(wait);
-        let learnt = format!("{:?}", node.waiting);
+        node.poll_policy = super::PollPolicy::new(wait);
+        let learnt = format!("{:?}", node.poll_policy);
         let now = node.ask_time();
         node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
         // It sleeps until then.
         node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
-        assert_eq!((node.active, format!("{:?}", node.waiting)), (false, learnt), "{wait:?}");
+        assert_eq!((node.active, format!("{:?}", node.poll_policy)), (false, learnt), "{wait:?}");
     }
 }
 
@@ -160,9 +160,9 @@ fn the_alarm_interrupts_a_look_which_then_goes_on() {
     for wait in [Wait::Spin(Duration::from_secs(3600)), Wait::Adaptive] {
         let [node, _other] = &mut pair(&functions, LinkKind::Unix);
         let node = node.event_loop_mut();
-        node.waiting = super::Waiting::new(wait);
+        node.poll_policy = super::PollPolicy::new(wait);
         node.active = true;
-        let learnt = format!("{:?}", node.waiting);
+        let learnt = format!("{:?}", node.poll_policy);
         node.looked = Duration::from_micros(1);
         let now = node.ask_time();
         node.alarm.set(now, now).unwrap();
@@ -173,7 +173,7 @@ fn the_alarm_interrupts_a_look_which_then_goes_on() {
         node.turn(Duration::from_secs(5), UNBOUNDED).unwrap();
         assert!(!node.alarm.rings_by(None), "{wait:?}: nobody has heard it");
         assert!(node.active && !node.looked.is_zero(), "{wait:?}: it has not looked");
-        assert_eq!(format!("{:?}", node.waiting), learnt, "it says nothing about looks");
+        assert_eq!(format!("{:?}", node.poll_policy), learnt, "it says nothing about looks");
         // Of this look no time is left. On a busy machine the alarm may have rung before it.
         let slept = (0..1000).any(|_| {
             (node.active, node.looked) = (true, Duration::from_secs(3600));

@@ -78,7 +78,7 @@ impl Holding {
 
     /// Everything was written.
     pub(super) fn drained(&mut self) {
-        let _ = self.small.hold(0);
+        let _ = self.small.resize(0);
     }
 
     /// So many bytes of small frames wait for the peer.
@@ -89,7 +89,7 @@ impl Holding {
         if small > SMALL_MAX {
             return Err(format!("it does not read: {small} bytes of small frames wait for it"));
         }
-        if self.small.hold(small as u64) || small <= SMALL_FREE {
+        if self.small.resize(small as u64) || small <= SMALL_FREE {
             return Ok(());
         }
         Err(format!("it does not read, and {}", self.small.budget().refusal()))

@@ -21,7 +21,7 @@ use crate::wire::head::{
 use crate::wire::message::Merging;
 use crate::wire::prefix::parse_prefix;
 use crate::wire::short::SHORT_MAX;
-use crate::wire::{Body, BodyWriter, CallId, Hello, Request, Use};
+use crate::wire::{Body, BodyUse, BodyWriter, CallId, Hello, Request};
 use bytes::{Bytes, BytesMut};
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
@@ -177,7 +177,7 @@ impl Inbox {
     }
 
     /// Gives back the room of what has come, where nothing is arriving.
-    pub fn release_room(&mut self) {
+    pub fn release_spare_memory(&mut self) {
         if self.partial.is_empty() {
             self.partial = BytesMut::new();
         }
@@ -289,7 +289,7 @@ impl Inbox {
             match self.partial.is_empty() {
                 true => Frame::Here(split_to(bytes, FRAME_HEADER + length)),
                 false => {
-                    let _ = self.pieces.hold(0);
+                    let _ = self.pieces.resize(0);
                     Frame::Gathered(self.partial.split())
                 }
             },
@@ -310,7 +310,7 @@ impl Inbox {
     /// The start of a frame waits for its rest.
     fn count_pieces(&mut self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
         let came = self.partial.len();
-        if came <= PIECES_FREE || self.pieces.hold(came as u64) {
+        if came <= PIECES_FREE || self.pieces.resize(came as u64) {
             return Ok(());
         }
         let why = self.pieces.budget().refusal();
@@ -611,7 +611,11 @@ impl Inbox {
             self.requests.remove(&call);
             events.push(Event::DataArrived(call));
         } else {
-            events.push(if writer.usage() == Use::Whole { Event::DataGrew } else { Event::DataDue(call) });
+            events.push(if writer.usage() == BodyUse::Whole {
+                Event::DataGrew
+            } else {
+                Event::DataDue(call)
+            });
         }
     }
 
@@ -642,12 +646,12 @@ fn settle(request: &mut Request, context: &dyn Context) {
 }
 
 /// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.
-fn usage(request: &Request, context: &dyn Context) -> Use {
+fn usage(request: &Request, context: &dyn Context) -> BodyUse {
     let at_once = request.forward_first || request.ids.len() == 1;
     match context.streams(request.func) {
-        false => Use::Whole,
-        true if at_once && !request.partial => Use::Passing,
-        true => Use::Kept,
+        false => BodyUse::Whole,
+        true if at_once && !request.partial => BodyUse::Passing,
+        true => BodyUse::Retained,
     }
 }
 
@@ -655,7 +659,7 @@ fn usage(request: &Request, context: &dyn Context) -> Use {
 fn can_be_read(prefix: &mut Counted<Vec<u8>>) -> bool {
     let (len, budgeted) = (prefix.bytes.len(), prefix.share.bytes());
     // The list of ids, and the shape, each at most as long as their bytes.
-    prefix.share.hold(budgeted + len as u64)
+    prefix.share.resize(budgeted + len as u64)
         && (len as u64 <= PREFIX_PROBED || Vec::<u8>::new().try_reserve_exact(2 * len).is_ok())
 }
 

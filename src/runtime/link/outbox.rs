@@ -21,7 +21,6 @@ use super::inbox::BODIES_MAX;
 use super::leave::Leave;
 use crate::chain::{OwnAnswer, ShortAnswer, ToChild};
 use crate::hint::{likely, unlikely};
-use crate::wire::flow::{ArrivingReply, FlowPart};
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
     AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef, emit_pause,
@@ -29,6 +28,7 @@ use crate::wire::head::{
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
 use crate::wire::short::{SHORT_MAX, Template};
+use crate::wire::streaming_reply::{StreamingPart, StreamingReply};
 use crate::wire::{
     Body, Budget, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Report, Request, Share, Stage,
 };
@@ -147,7 +147,7 @@ impl Outbox {
     }
 
     /// Gives back the room of what has left, where nothing is there to send.
-    pub fn release_room(&mut self) {
+    pub fn release_spare_memory(&mut self) {
         if self.is_idle() {
             self.tail = BytesMut::new();
             self.ready = VecDeque::new();
@@ -485,7 +485,7 @@ impl Outbox {
     }
 
     /// A reply whose data may still be arriving: it goes up at once, and they as they come.
-    fn arriving(&mut self, call: CallId, reply: ArrivingReply) {
+    fn arriving(&mut self, call: CallId, reply: StreamingReply) {
         let head = ResponseHead {
             call,
             level: reply.level,
@@ -495,8 +495,8 @@ impl Outbox {
             report_len: 0,
         };
         let data = reply.data.into_parts().into_iter().map(|part| match part {
-            FlowPart::Here(bytes) => Part::Bytes(bytes),
-            FlowPart::Arriving(body) => Part::Body { body, read: 0, limit: u64::MAX },
+            StreamingPart::Arrived(bytes) => Part::Bytes(bytes),
+            StreamingPart::Arriving(body) => Part::Body { body, read: 0, limit: u64::MAX },
         });
         let header = reply.header.parts().map(|part| Part::Bytes(part.into()));
         self.long_response(&head, header.chain(data).collect());

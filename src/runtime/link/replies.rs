@@ -12,11 +12,11 @@ use super::event::{Context, Event};
 use super::inbox::split_to;
 use crate::wire::body::{Chunk, Spare};
 use crate::wire::budget::Counted;
-use crate::wire::flow::ArrivingReply;
 use crate::wire::frame::{FrameError, SEGMENT, WINDOW};
 use crate::wire::head::{AnswerKind, ResponseHead, WindowRef};
 use crate::wire::message::{Answer, Response};
-use crate::wire::{Body, BodyWriter, CallId, Use};
+use crate::wire::streaming_reply::StreamingReply;
+use crate::wire::{Body, BodyUse, BodyWriter, CallId};
 
 /// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
 /// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.
@@ -158,8 +158,8 @@ impl Replies {
                 return Ok(());
             }
             let (header, level) = (std::mem::take(bytes).bytes.into(), head.level);
-            let (data, writer) = Body::arriving_in(head.data_len, Use::Passing, spare);
-            let answer = Answer::Arriving(Box::new(ArrivingReply { level, header, data: data.into() }));
+            let (data, writer) = Body::arriving_in(head.data_len, BodyUse::Passing, spare);
+            let answer = Answer::Arriving(Box::new(StreamingReply { level, header, data: data.into() }));
             events.push(Event::Response(Response { call, answer }));
             *reply = Reply::Data(writer);
         }

@@ -131,7 +131,7 @@ proptest! {
                 }
                 Step::Read(count) => drop(take(&mut to, count, 0)),
                 Step::ReadParts(one, two) => drop(take(&mut to, one, two)),
-                Step::Release => { from.release_room(); to.release_room(); }
+                Step::Release => { from.release_spare_memory(); to.release_spare_memory(); }
             }
         }
         // All bytes that were accepted arrive. Terminates: the bytes in flight decrease in each iteration.

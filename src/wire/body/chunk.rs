@@ -20,10 +20,10 @@ pub const CHUNK_MIN: usize = SEGMENT / 4;
 
 /// The unused chunks of a body.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<Unused>);
+pub(super) struct Pool(Mutex<UnusedChunks>);
 
 #[derive(Debug, Default)]
-struct Unused {
+struct UnusedChunks {
     chunks: Vec<Counted<Vec<u8>>>,
     /// No more bytes arrive, although the body may still be referenced.
     closed: bool,
@@ -35,7 +35,7 @@ impl Pool {
     pub(super) fn close(&self) {
         // A poisoned lock is safe to use: the memory has no content.
         let mut unused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *unused = Unused { chunks: Vec::new(), closed: true };
+        *unused = UnusedChunks { chunks: Vec::new(), closed: true };
     }
 }
 

@@ -39,7 +39,7 @@ impl Passing {
 
     /// Bytes held.
     #[cfg(test)]
-    pub(super) fn held(&self) -> u64 {
+    pub(super) fn buffered(&self) -> u64 {
         self.parts.iter().map(|(_, part)| part.len() as u64).sum()
     }
 

@@ -40,7 +40,7 @@ struct Shared {
 }
 
 /// A body whose memory is kept after use.
-struct Lent {
+struct SpareBody {
     bytes: Counted<Vec<u8>>,
     spare: Spare,
 }
@@ -70,7 +70,7 @@ impl Spare {
     fn buffer(&self, len: u64) -> Counted<Vec<u8>> {
         let bytes = if len < KEPT_MIN as u64 || !self.is_held() { Vec::new() } else { self.take() };
         let mut share = self.budget.share();
-        let bytes = if share.hold(bytes.capacity() as u64) { bytes } else { Vec::new() };
+        let bytes = if share.resize(bytes.capacity() as u64) { bytes } else { Vec::new() };
         Counted { bytes, share }
     }
 
@@ -86,7 +86,7 @@ impl Spare {
     pub(super) fn share(&self, bytes: Counted<Vec<u8>>) -> Bytes {
         let most = usize::try_from(self.budget.most() / KEPT_PART).unwrap_or(KEPT_MAX).min(KEPT_MAX);
         match (KEPT_MIN..=most).contains(&bytes.bytes.capacity()) {
-            true => Bytes::from_owner(Lent { bytes, spare: self.clone() }),
+            true => Bytes::from_owner(SpareBody { bytes, spare: self.clone() }),
             false if bytes.share.bytes() == 0 => Bytes::from(bytes.bytes),
             false => Bytes::from_owner(bytes),
         }
@@ -106,7 +106,7 @@ impl Spare {
 
     /// Charges the budget for bytes that are stored elsewhere, until their last reader is gone; `None` if the budget is
     /// exhausted.
-    pub(super) fn hold(&self, bytes: Bytes) -> Option<Bytes> {
+    pub(super) fn retain(&self, bytes: Bytes) -> Option<Bytes> {
         let mut share = self.budget.share();
         share.grow(bytes.len() as u64).then(|| self.counted(bytes, share))
     }
@@ -123,13 +123,13 @@ impl Spare {
     }
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for SpareBody {
     fn as_ref(&self) -> &[u8] {
         self.bytes.as_ref()
     }
 }
 
-impl Drop for Lent {
+impl Drop for SpareBody {
     fn drop(&mut self) {
         let mut memory = self.spare.shared.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &mut self.bytes.bytes;
@@ -150,10 +150,10 @@ impl fmt::Debug for Spare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::body::{Body, Use};
+    use crate::wire::body::{Body, BodyUse};
 
     fn body(len: usize, spare: &Spare) -> Bytes {
-        let (body, mut writer) = Body::arriving_in(len as u64, Use::Whole, spare);
+        let (body, mut writer) = Body::arriving_in(len as u64, BodyUse::Whole, spare);
         assert_eq!(writer.push(b""), 0, "the frame that begins it has none of it");
         for at in (0..len).step_by(100_000) {
             writer.push(&vec![at as u8; 100_000.min(len - at)]);

@@ -53,10 +53,10 @@ fn a_body_goes_on_with_the_one_that_it_follows() {
 #[test]
 fn what_was_refused_is_had_of_the_body_that_is_followed() {
     let spare = Spare::default().within(&Budget::new(9, "a link"));
-    let (body, mut writer) = Body::arriving_in(20, Use::Kept, &spare);
+    let (body, mut writer) = Body::arriving_in(20, BodyUse::Retained, &spare);
     writer.push(&[1; 5]);
     body.passed(5);
-    let (second, mut other) = Body::arriving_for(20, Use::Kept);
+    let (second, mut other) = Body::arriving_for(20, BodyUse::Retained);
     body.follow(&second);
     writer.push(&[1; 10]);
     assert!(writer.is_refused() && !body.is_refused() && !body.is_due() && body.arrived() == 0);
@@ -75,14 +75,14 @@ fn an_empty_body_is_whole_at_once() {
 }
 
 fn passing(len: u64) -> (Body, BodyWriter) {
-    Body::arriving_for(len, Use::Passing)
+    Body::arriving_for(len, BodyUse::Passing)
 }
 
 /// Bytes that a passing body holds.
-fn held(body: &Body) -> u64 {
+fn buffered(body: &Body) -> u64 {
     let Repr::Arriving(reader) = &body.0 else { panic!("it is whole") };
     match &*reader.body.received() {
-        Received::Passing(passing) => passing.held(),
+        Received::Passing(passing) => passing.buffered(),
         Received::Part(part) => part.bytes.len() as u64,
         Received::Laid(room) => room.bytes.filled() as u64,
         Received::Refused(_) => 0,
@@ -99,12 +99,12 @@ fn what_every_reader_has_is_dropped_and_no_more() {
     writer.push(&[2; 10]);
     body.passed(20);
     one.passed(15);
-    assert_eq!((held(&body), two.read(0, 100).as_ref()), (20, &[1; 10][..]), "one piece at a time");
+    assert_eq!((buffered(&body), two.read(0, 100).as_ref()), (20, &[1; 10][..]), "one piece at a time");
     two.passed(12);
-    assert_eq!((held(&body), two.read(5, 100).len(), one.read(15, 100).as_ref()), (10, 0, &[2; 5][..]));
+    assert_eq!((buffered(&body), two.read(5, 100).len(), one.read(15, 100).as_ref()), (10, 0, &[2; 5][..]));
     drop(two);
     drop(one);
-    assert_eq!((held(&body), body.arrived(), writer.missing()), (0, 20, 80));
+    assert_eq!((buffered(&body), body.arrived(), writer.missing()), (0, 20, 80));
     // No reader is left: arriving bytes are only counted.
     drop(body);
     assert_eq!((writer.push(&[3; 90]), writer.missing()), (80, 0));
@@ -118,12 +118,12 @@ fn clones_are_one_reader_and_going_back_changes_nothing() {
     assert!(body.is_due());
     clone.passed(10);
     clone.passed(3);
-    assert!(!body.is_due() && held(&body) == 0);
+    assert!(!body.is_due() && buffered(&body) == 0);
     drop(body);
     writer.push(&[2; 20]);
-    assert!(clone.is_due() && held(&clone) == 20);
+    assert!(clone.is_due() && buffered(&clone) == 20);
     clone.passed(u64::MAX);
-    assert!(clone.is_due() && held(&clone) == 0 && clone.bytes().is_none(), "it is at its end, and gone");
+    assert!(clone.is_due() && buffered(&clone) == 0 && clone.bytes().is_none(), "it is at its end, and gone");
 }
 
 #[test]
@@ -153,11 +153,11 @@ fn a_sender_may_go_on_a_window_beyond_the_slowest_reader() {
 
 #[test]
 fn a_body_that_is_kept_is_granted_whole() {
-    for usage in [Use::Whole, Use::Kept] {
+    for usage in [BodyUse::Whole, BodyUse::Retained] {
         let (body, mut writer) = Body::arriving_for(9 * WINDOW, usage);
         assert_eq!((writer.grant(), writer.grant(), writer.will_grant()), (Some(9 * WINDOW), None, false));
         writer.push(b"abc");
-        assert_eq!((body.is_due(), writer.chunk().is_some()), (usage == Use::Kept, false));
+        assert_eq!((body.is_due(), writer.chunk().is_some()), (usage == BodyUse::Retained, false));
         body.passed(3);
         assert!(!body.is_due() && body.read(0, 2) == "ab");
     }
@@ -219,7 +219,7 @@ proptest! {
             *place += piece.len();
             reader.passed(*place as u64);
             let needed = sent - places.iter().min().unwrap();
-            prop_assert!((needed..needed + 50).contains(&(held(reader) as usize)));
+            prop_assert!((needed..needed + 50).contains(&(buffered(reader) as usize)));
         }
     }
 }

@@ -429,7 +429,8 @@ impl World {
         if node.part.is_some() {
             return Some(format!("node {id} has not ended its part"));
         }
-        let (calls, kept, jobs) = (node.chain.calls(), node.chain.answers_kept(), node.chain.jobs_running());
+        let (calls, kept, jobs) =
+            (node.chain.calls(), node.chain.retained_answers(), node.chain.jobs_running());
         (calls + kept + jobs > 0).then(|| {
             format!("node {id} has {calls} calls, {kept} answers that are kept and {jobs} functions that run")
         })

@@ -10,7 +10,8 @@ use super::output;
 use super::swarms::Caught;
 
 /// Tests of the crate that may catch a bug in simulated code; others take minutes, or test the simulator.
-const TARGETS: [&str; 6] = ["bad_bytes", "chain", "rising", "runtime", "short_frames", "wire_bytes"];
+const TARGETS: [&str; 6] =
+    ["bad_bytes", "chain", "runtime", "short_frames", "streaming_replies", "wire_bytes"];
 
 /// Time limit of all tests of one target, since a bug may make a test wait forever.
 const PATIENCE: Duration = Duration::from_secs(300);

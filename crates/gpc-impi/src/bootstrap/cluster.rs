@@ -5,7 +5,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, Member, Within};
+use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, MeetingLimit, Member};
 use chained_gpc::wire::CallId;
 use chained_gpc::{
     Access, Call, CallError, CallHandle, CauseKind, Deferred, FuncHandle, Functions, Id, Placement, Reply,
@@ -165,7 +165,7 @@ pub(super) fn meet(
     setup: Setup,
     cluster: Option<Bootstrap>,
     mine: &str,
-    within: Within,
+    within: MeetingLimit,
 ) -> Result<Meeting, JoinError> {
     let until = Instant::now() + within.left;
     let Some(cluster) = cluster else {

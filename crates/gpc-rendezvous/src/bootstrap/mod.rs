@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::Shown;
-use chained_gpc::bootstrap::{Bootstrap, Meeting, Within};
+use chained_gpc::bootstrap::{Bootstrap, Meeting, MeetingLimit};
 
 #[cfg(feature = "client")]
 pub use env::{EnvError, from_env, with_handles};
@@ -80,8 +80,8 @@ struct Part<'a> {
 }
 
 impl Resources {
-    fn meet(&self, mine: &str, within: Within) -> Result<Meeting, JoinError> {
-        let Within { limit, left } = within;
+    fn meet(&self, mine: &str, within: MeetingLimit) -> Result<Meeting, JoinError> {
+        let MeetingLimit { limit, left } = within;
         let part = Part { resources: self, mine, token: draw_token()?, until: Deadline::after(left), limit };
         let mut left = Registrations::default();
         let ended = part.met(&mut left);

@@ -112,7 +112,7 @@ fn meet(job: &FakeService, multijob: Option<&FakeService>, limit: Duration) -> S
         subjob: RankChoice::Rank(4),
     };
     resources
-        .meet("1,host,0123456789abcdef,-,unix:@a", Within { limit, left: limit })
+        .meet("1,host,0123456789abcdef,-,unix:@a", MeetingLimit { limit, left: limit })
         .unwrap_err()
         .to_string()
 }

@@ -11,7 +11,7 @@ use super::refusals::KEPT_PARTS;
 use super::{Held, Observation};
 use crate::large::LARGE;
 use crate::ranges::forget_keys;
-use chained_gpc::chain::KEEP;
+use chained_gpc::chain::RETENTION;
 use chained_gpc::wire::Message;
 use chained_gpc::wire::message::Answer;
 
@@ -46,7 +46,7 @@ pub(super) struct Bounds {
 /// paused may answer later.
 fn is_asked_for(record: &Record, now: u64) -> bool {
     let limit = record.plan.limit_ns;
-    now < record.started + limit + extra_ns(limit).min(KEEP.as_nanos() as u64)
+    now < record.started + limit + extra_ns(limit).min(RETENTION.as_nanos() as u64)
 }
 
 impl Bounds {
@@ -71,7 +71,7 @@ impl Bounds {
                 self.answered = Some(*from).filter(|_| asked);
             }
             Observation::Held { id, held, workers } => {
-                if self.answered.take() == Some(*id) && held.answers_kept == 0 {
+                if self.answered.take() == Some(*id) && held.retained_answers == 0 {
                     findings.add(NAME, format!("id {id} has answered a partial call, and keeps no answer"));
                 }
                 if let Some(most) = self.most_held(book, *id, held).filter(|most| held.memory > *most) {
@@ -92,7 +92,7 @@ impl Bounds {
                     findings.add(NAME, what);
                 }
                 let most = book.calls.len() + self.forged;
-                if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {
+                if held.calls > most || held.retained_answers > most || held.jobs > workers.iter().sum() {
                     findings.add(
                         NAME,
                         format!("id {id} holds {held:?}; {most} calls there are, {workers:?} workers"),
@@ -135,8 +135,8 @@ impl Bounds {
         let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
         let answers = match (held.calls, book.limits) {
             // Retained answers have a fixed share of the memory.
-            (0, Some(limits)) => (limits.memory_max / KEPT_PARTS).min(held.answers_kept as u64 * largest),
-            _ => (held.calls + held.answers_kept) as u64 * largest,
+            (0, Some(limits)) => (limits.memory_max / KEPT_PARTS).min(held.retained_answers as u64 * largest),
+            _ => (held.calls + held.retained_answers) as u64 * largest,
         };
         Some(data + answers)
     }

@@ -18,7 +18,7 @@ use super::record::Record;
 use crate::by_call::ByCall;
 use crate::large::LARGE;
 use crate::ranges::forget;
-use chained_gpc::chain::KEEP;
+use chained_gpc::chain::RETENTION;
 use chained_gpc::wire::message::{Answer, Message, Response};
 use chained_gpc::wire::{CallId, Cause, CauseKind, Request};
 
@@ -144,8 +144,8 @@ impl Farewell {
                 if !self.due.is_empty() && !held.goes_on {
                     self.judge(book, *id, findings);
                 }
-                if held.answers_kept > 0 {
-                    self.counts(book, *id, held.answers_kept, findings);
+                if held.retained_answers > 0 {
+                    self.counts(book, *id, held.retained_answers, findings);
                 }
             }
             _ => {}
@@ -358,7 +358,7 @@ impl Farewell {
         let may_keep = |(call, ties): &(&CallId, &Ties)| {
             let Some(record) = book.calls.get(call) else { return false };
             let Some(place) = record.position(id) else { return false };
-            let over = ties.over.get(&place).map(|over| over.saturating_add(KEEP.as_nanos() as u64));
+            let over = ties.over.get(&place).map(|over| over.saturating_add(RETENTION.as_nanos() as u64));
             let over = over.is_some_and(|over| findings.at > over.max(awake).saturating_add(LATE_NS));
             record.is_forged(place) || ties.upward[place as usize].kept && !over
         };

@@ -55,7 +55,7 @@ impl Kept {
             }
             Observation::Ended { id } => drop(self.ids.remove(id)),
             Observation::Held { id, held, .. } if !self.ids.is_empty() => {
-                self.judge(book, *id, held.answers_kept, findings);
+                self.judge(book, *id, held.retained_answers, findings);
             }
             _ => {}
         }

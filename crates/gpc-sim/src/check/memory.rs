@@ -148,7 +148,7 @@ impl Memory {
             let call = if *least > 0 { CALL_MIN } else { 0 };
             *least = (*least).max(call + bytes);
         }
-        let least = here.in_flight.of(held.calls) + here.given.of(held.answers_kept);
+        let least = here.in_flight.of(held.calls) + here.given.of(held.retained_answers);
         if held.memory < least {
             findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
         }

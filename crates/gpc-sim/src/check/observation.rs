@@ -285,7 +285,7 @@ pub struct Held {
     /// Calls in flight.
     pub calls: usize,
     /// Answers retained for adopters.
-    pub answers_kept: usize,
+    pub retained_answers: usize,
     /// Running jobs.
     pub jobs: usize,
     /// Whether a timer is set.

@@ -54,8 +54,8 @@ impl Refusals {
                 if held.calls > most {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
                 }
-                if held.answers_kept > most {
-                    let kept = held.answers_kept;
+                if held.retained_answers > most {
+                    let kept = held.retained_answers;
                     findings.add(NAME, format!("id {id} keeps {kept} answers, and takes {most} calls"));
                 }
             }

@@ -40,7 +40,7 @@ impl World {
             if let Some((peer, _)) = process.pending.first_key_value() {
                 wrong.push((id, format!("still has something to send to {peer}, without a link")));
             }
-            if process.peering.half_open().next().is_some() || process.peering.holds_any() {
+            if process.peering.half_open().next().is_some() || process.peering.has_waiting_runs() {
                 wrong.push((id, "still awaits a hello, or whether a link answers".to_owned()));
             }
         }

@@ -13,7 +13,7 @@ use crate::faults::{Fault, Passage};
 use crate::parcel::{Parcel, Sent};
 use crate::world::World;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, Output, Standing, State, Wanted};
+use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, LinkStatus, NewLink, Output, State};
 use chained_gpc::wire::{CauseKind, Message};
 
 impl World {
@@ -35,12 +35,12 @@ impl World {
             matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
         let process = self.process(from);
         match process.peering.want(to) {
-            Wanted::Open if opens => {
+            LinkStatus::Open if opens => {
                 process.pending.entry(to).or_default().push(leaving);
                 self.connect(from, to);
             }
-            Wanted::Coming | Wanted::Up(_) => process.pending.entry(to).or_default().push(leaving),
-            Wanted::Open | Wanted::Unknown => {
+            LinkStatus::Coming | LinkStatus::Up(_) => process.pending.entry(to).or_default().push(leaving),
+            LinkStatus::Open | LinkStatus::Unknown => {
                 self.trace.say(self.now, format_args!("  there is no link for it"));
             }
         }
@@ -86,8 +86,8 @@ impl World {
     }
 
     /// Handles a link that is up: sends the queued messages.
-    fn establish(&mut self, id: Id, standing: Standing) {
-        let Standing { key, hello, accepted, .. } = standing;
+    fn establish(&mut self, id: Id, standing: NewLink) {
+        let NewLink { key, hello, accepted, .. } = standing;
         let (peer, incarnation, generation) = (hello.from, hello.incarnation, hello.generation);
         let ((pipe, side), by) = (of_key(key), if accepted { peer } else { id });
         let begun = self.pipe(pipe).ends[1 - side].begun;
@@ -148,7 +148,7 @@ impl World {
         let (pipe, side) = of_key(key);
         let back_at = self.pipe(pipe).ends[side].back_at.max(self.now);
         let until = Time::from_nanos(back_at).plus(ANSWER_LIMIT);
-        self.process(id).peering.hold_until(peer, until);
+        self.process(id).peering.set_answer_limit(peer, until);
     }
 
     /// Drops the messages queued for a peer.
@@ -182,8 +182,8 @@ impl World {
         }
         match &parcel.message {
             // A PONG that is followed by the end of the link does not count as an answer.
-            Message::Pong if !ended && self.process(to).peering.holds_any() => {
-                self.process(to).peering.lives(from);
+            Message::Pong if !ended && self.process(to).peering.has_waiting_runs() => {
+                self.process(to).peering.reject_waiting_run(from);
                 self.settle_peering(to);
             }
             Message::Pause(length) => {

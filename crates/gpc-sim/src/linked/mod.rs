@@ -32,7 +32,9 @@ use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
 use arrival::Arrival;
-use chained_gpc::peering::{Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Way};
+use chained_gpc::peering::{
+    Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Transport,
+};
 use chained_gpc::wire::{Job, Message};
 use pipe::Pipe;
 use told::Told;
@@ -149,12 +151,12 @@ impl Linked {
     }
 
     /// Transport between two ids.
-    fn way(&self, a: Id, b: Id) -> Way {
+    fn way(&self, a: Id, b: Id) -> Transport {
         match self.manner.ways {
-            Ways::Network => Way::Network,
-            Ways::User => Way::User,
-            Ways::Both if (a ^ b).is_multiple_of(2) => Way::User,
-            Ways::Both => Way::Network,
+            Ways::Network => Transport::Network,
+            Ways::User => Transport::User,
+            Ways::Both if (a ^ b).is_multiple_of(2) => Transport::User,
+            Ways::Both => Transport::Network,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::faults::Fault;
 use crate::parcel::Parcel;
 use crate::world::World;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{Here, LinkKey, Source, Way};
+use chained_gpc::peering::{FeedContext, LinkKey, Source, Transport};
 use chained_gpc::wire::CauseKind;
 
 impl World {
@@ -29,7 +29,7 @@ impl World {
     /// Opens a connection from one process to another.
     pub(super) fn connect(&mut self, from: Id, to: Id) {
         let (now, way) = (self.time(), self.linked().way(from, to));
-        if way == Way::User && self.perhaps_refuse(from, to) {
+        if way == Transport::User && self.perhaps_refuse(from, to) {
             // A Unix socket reports the refusal at once.
             self.process(from).peering.not_opened(to, CauseKind::Unreachable, "connection refused");
             return self.settle_peering(from);
@@ -45,13 +45,13 @@ impl World {
         process.peering.opened(now, key, to);
         self.trace.say(self.now, format_args!("{from} connects to {to}, connection {pipe}"));
         match way {
-            Way::User => {
+            Transport::User => {
                 self.pipe(pipe).listener = Some(self.hosts.run(to));
                 self.process(to).open.insert(key_of(pipe, 1));
                 self.convey(pipe, 1, What::Accepted);
                 self.process(from).peering.connected(key, way, false);
             }
-            Way::Loopback | Way::Network => self.convey(pipe, 1, What::Opens),
+            Transport::Loopback | Transport::Network => self.convey(pipe, 1, What::Opens),
         }
         self.settle_peering(from);
     }
@@ -171,7 +171,7 @@ impl World {
                 self.settle_peering(to);
             }
             What::Bytes(bytes) => {
-                self.process(to).peering.feed(now, key, &bytes, &Here::default());
+                self.process(to).peering.feed(now, key, &bytes, &FeedContext::default());
                 self.settle_peering(to);
                 self.owns_up_to_a_wait_in_vain(to, from);
             }
@@ -201,7 +201,7 @@ impl World {
         let (begun, since) = (self.hosts.incarnation(to), self.now);
         let end = &mut self.pipe(pipe).ends[1];
         (end.open, end.begun, end.since) = (true, begun, since);
-        let source = (way != Way::User).then_some(Source::from(from));
+        let source = (way != Transport::User).then_some(Source::from(from));
         self.process(to).peering.accepted(now, key, way, source);
         self.settle_peering(to);
         if self.pipe(pipe).ends[1].ends_at <= self.now {

@@ -13,8 +13,8 @@ use super::world::World;
 use crate::time::BEGIN;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
-    ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, PublicKey, Standing, State, TAG,
-    Wanted,
+    ANSWER_LIMIT, Book, FeedContext, GREETING_LIMIT, LENGTH_BYTES, LinkKey, LinkStatus, NewLink, Output,
+    PublicKey, State, TAG,
 };
 use chained_gpc::wire::CauseKind;
 
@@ -54,7 +54,7 @@ impl World {
         }
         let wanted = self.processes[process].peering.want(to);
         self.see(Seen::Wants(process, to, wanted));
-        if wanted == Wanted::Open {
+        if wanted == LinkStatus::Open {
             self.connect(process, to);
         }
     }
@@ -118,7 +118,7 @@ impl World {
                 let pauses = self.processes[process].pauses.get(&peer).copied().unwrap_or_default();
                 let until = Time::from_nanos(self.now.max(pauses)).plus(ANSWER_LIMIT);
                 self.see(Seen::Input(process, Input::AnswersUntil(peer, self.since(until))));
-                self.processes[process].peering.hold_until(peer, until);
+                self.processes[process].peering.set_answer_limit(peer, until);
             }
             Output::Lost { peer, kind, why, stood } => {
                 self.say(format_args!("process {process} has lost id {peer}: {why}"));
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    fn establish(&mut self, process: usize, standing: Standing) {
-        let Standing { key, hello, session, proof, accepted, rings, extents } = standing;
+    fn establish(&mut self, process: usize, standing: NewLink) {
+        let NewLink { key, hello, session, proof, accepted, rings, extents } = standing;
         let running = &mut self.processes[process];
         let (peer, incarnation, sealed) = (hello.from, hello.incarnation, session.is_some());
         let listed = running.peering.book.key(peer);
@@ -187,7 +187,7 @@ impl World {
         let rings = self.pipes[pipe].rings_come;
         let running = &mut self.processes[process];
         let full = running.full.then(|| "descriptors are short".to_owned());
-        running.peering.feed(now, key, &bytes, &Here { rings, full });
+        running.peering.feed(now, key, &bytes, &FeedContext { rings, full });
         self.settle(process);
         self.look_whether_in_vain(process, pipe, side);
         true
@@ -252,7 +252,7 @@ impl World {
                 // A PONG that is followed by the end of the link does not count as an answer.
                 if !self.pipes[pipe].has_ended(1 - side, self.now) {
                     self.see(Seen::Input(process, Input::Answers(peer)));
-                    self.processes[process].peering.lives(peer);
+                    self.processes[process].peering.reject_waiting_run(peer);
                     self.settle(process);
                 }
             }

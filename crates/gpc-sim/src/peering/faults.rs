@@ -13,7 +13,7 @@ use super::world::World;
 use crate::Random;
 use crate::time::BEGIN;
 use chained_gpc::peering::{
-    FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Way,
+    FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Transport,
 };
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::Job;
@@ -402,7 +402,7 @@ impl World {
     /// So many connections arrive from one address that the oldest are closed.
     fn flood(&mut self, process: usize) {
         // A Unix socket has no source address.
-        if self.config.ways == [Way::User] || !self.processes[process].alive {
+        if self.config.ways == [Transport::User] || !self.processes[process].alive {
             return;
         }
         let (sources, count) = match self.random.chance(1, 3) {
@@ -491,7 +491,7 @@ impl World {
             1 => Tamper::Insert(at as usize, vec![random.draw() as u8; random.between(1, 20) as usize]),
             _ => Tamper::Drop(at as usize, random.between(1, 20) as usize),
         };
-        let late = self.a_late_pipe().filter(|pipe| self.pipes[*pipe].way != Way::User);
+        let late = self.a_late_pipe().filter(|pipe| self.pipes[*pipe].way != Transport::User);
         match late.filter(|_| self.random.chance(1, 2)) {
             // The next bytes of an existing connection.
             Some(pipe) => {

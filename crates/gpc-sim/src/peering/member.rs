@@ -6,7 +6,7 @@ use gpc_trees::Id;
 use super::check;
 use super::model::{Model, public};
 use chained_gpc::peering::{
-    Crypto, FIRST_LENGTH, Handshake, LENGTH_BYTES, SECOND_LENGTH, Session, TAG, THIRD_LENGTH, Turn,
+    Crypto, FIRST_LENGTH, Handshake, LENGTH_BYTES, Role, SECOND_LENGTH, Session, TAG, THIRD_LENGTH,
 };
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
@@ -132,7 +132,7 @@ impl Member {
         let preamble = *b"cGPC\x02\0\x01\0";
         let ids = [self.proves().to_le_bytes(), self.hello.to.to_le_bytes()].concat();
         let Some(model) = &mut self.model else { return self.frame() };
-        let Ok(mut handshake) = model.begin(Turn::First, &preamble) else { return Vec::new() };
+        let Ok(mut handshake) = model.begin(Role::First, &preamble) else { return Vec::new() };
         let mut message = Vec::new();
         let _ = handshake.write(&ids, &mut message);
         self.handshake = Some(handshake);
@@ -164,7 +164,7 @@ impl Member {
         const BEGIN: usize = 8 + LENGTH_BYTES;
         let message = self.came.get(BEGIN..BEGIN + FIRST_LENGTH)?;
         let (proves, model) = (self.proves(), self.model.as_mut()?);
-        let mut handshake = model.begin(Turn::Second, &self.came[..8]).ok()?;
+        let mut handshake = model.begin(Role::Second, &self.came[..8]).ok()?;
         let (mut ids, mut second) = ([0; 8], Vec::new());
         handshake
             .read(message, &mut ids)

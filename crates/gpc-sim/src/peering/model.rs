@@ -10,8 +10,8 @@ use std::fmt;
 
 use crate::Random;
 use chained_gpc::peering::{
-    Crypto, FIRST_LENGTH, Handshake, KEY_LENGTH, PublicKey, RECORD_MAX, SECOND_LENGTH, Session, TAG,
-    THIRD_LENGTH, Turn, Unproved,
+    Crypto, FIRST_LENGTH, Handshake, KEY_LENGTH, PublicKey, RECORD_MAX, Role, SECOND_LENGTH, Session, TAG,
+    THIRD_LENGTH, Unproved,
 };
 
 /// The group: powers of a generator modulo a Mersenne prime, so that both sides compute the same shared number.
@@ -129,13 +129,13 @@ impl fmt::Debug for Model {
 }
 
 impl Crypto for Model {
-    fn begin(&mut self, turn: Turn, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved> {
+    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved> {
         let mut symmetric = Symmetric { chain: 7, all: hash(3, &[b"XXpsk0"]), cipher: None };
         symmetric.take(prologue);
         let ephemeral = self.random.between(2, PRIME as u64 - 2);
         let Model { psk, private, .. } = *self;
         Ok(Box::new(Shaking {
-            turn,
+            role,
             psk,
             private,
             ephemeral,
@@ -184,7 +184,7 @@ impl Symmetric {
 
 #[derive(Debug)]
 struct Shaking {
-    turn: Turn,
+    role: Role,
     psk: u64,
     private: u64,
     ephemeral: u64,
@@ -208,17 +208,17 @@ impl Shaking {
         self.symmetric.mix(key);
     }
 
-    fn next(&mut self, by: Turn) -> Result<u8, Unproved> {
-        let turn = if self.step.is_multiple_of(2) { Turn::First } else { Turn::Second };
-        if turn != by || self.step > 2 {
+    fn next(&mut self, by: Role) -> Result<u8, Unproved> {
+        let role = if self.step.is_multiple_of(2) { Role::First } else { Role::Second };
+        if role != by || self.step > 2 {
             return Err(Unproved);
         }
         self.step += 1;
         Ok(self.step)
     }
 
-    fn other(&self) -> Turn {
-        if self.turn == Turn::First { Turn::Second } else { Turn::First }
+    fn other(&self) -> Role {
+        if self.role == Role::First { Role::Second } else { Role::First }
     }
 
     fn mix_psk(&mut self) {
@@ -230,7 +230,7 @@ impl Shaking {
 
 impl Handshake for Shaking {
     fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Unproved> {
-        let step = self.next(self.turn)?;
+        let step = self.next(self.role)?;
         if step == 1 {
             self.mix_psk();
         }
@@ -293,9 +293,9 @@ impl Handshake for Shaking {
         }
         let chain = self.symmetric.chain.to_le_bytes();
         let [first, second] = [7, 8].map(|label| Cipher::new(hash(label, &[&chain])));
-        Ok(match self.turn {
-            Turn::First => Box::new(Sealing { ours: first, theirs: second }),
-            Turn::Second => Box::new(Sealing { ours: second, theirs: first }),
+        Ok(match self.role {
+            Role::First => Box::new(Sealing { ours: first, theirs: second }),
+            Role::Second => Box::new(Sealing { ours: second, theirs: first }),
         })
     }
 }
@@ -341,8 +341,8 @@ mod tests {
         prologues: [&[u8]; 2],
         flip: Option<(usize, usize)>,
     ) -> Result<[Option<PublicKey>; 2], Unproved> {
-        let mut first = model(psks[0], 11).begin(Turn::First, prologues[0])?;
-        let mut second = model(psks[1], 22).begin(Turn::Second, prologues[1])?;
+        let mut first = model(psks[0], 11).begin(Role::First, prologues[0])?;
+        let mut second = model(psks[1], 22).begin(Role::Second, prologues[1])?;
         let lengths = [FIRST_LENGTH, SECOND_LENGTH, THIRD_LENGTH];
         for (step, said) in [&b"12345678"[..], b"abcd", b""].into_iter().enumerate() {
             let (writer, reader) =

@@ -7,7 +7,7 @@ use super::event::{Event, MS};
 use super::pipe::{Chunk, Owner, Pipe};
 use super::processes::Phase;
 use super::world::World;
-use chained_gpc::peering::{LinkKey, Source, Way};
+use chained_gpc::peering::{LinkKey, Source, Transport};
 use chained_gpc::wire::CauseKind;
 
 /// Longer than the limit for an answer plus the time to ask: a peer without trouble for this long must answer.
@@ -50,12 +50,12 @@ impl World {
         };
         let way = self.way(&owners);
         let processes = owners.iter().all(|owner| matches!(owner, Owner::Process(..) | Owner::Nobody));
-        let rings = way == Way::User && processes && self.random.chance(1, 2);
+        let rings = way == Transport::User && processes && self.random.chance(1, 2);
         let mut opened = Pipe::new(owners, between, latency, way, rings);
         // Its receiver may be unable to map them.
         opened.rings_come = rings && self.random.chance(3, 4);
         // No attacker stands between processes of one user on one host.
-        if way != Way::User
+        if way != Transport::User
             && let Some((side, tamper)) = self.tampered.take()
         {
             (opened.streams[side].tamper, opened.troubled) = (Some(tamper), u64::MAX / 2);
@@ -67,14 +67,14 @@ impl World {
     }
 
     /// Draws the transport of a connection. An intruder, or an end that is not a process, connects from another host.
-    fn way(&mut self, owners: &[Owner; 2]) -> Way {
+    fn way(&mut self, owners: &[Owner; 2]) -> Transport {
         let from_afar = owners.iter().any(|owner| match owner {
             Owner::Process(process, _) => self.processes[*process].afar,
             Owner::Nobody => false,
             _ => true,
         });
-        let ways = self.config.ways.iter().copied().filter(|way| !from_afar || *way != Way::User);
-        let ways: Vec<Way> = ways.collect();
+        let ways = self.config.ways.iter().copied().filter(|way| !from_afar || *way != Transport::User);
+        let ways: Vec<Transport> = ways.collect();
         self.random.pick(&ways).copied().unwrap_or(self.config.ways[0])
     }
 
@@ -84,8 +84,8 @@ impl World {
         let rings = if ours { rings } else { rings_come };
         let running = &self.processes[end.process];
         let (psk, insecure) = (running.who.psk, running.strictness.insecure);
-        let unpermitted = way == Way::Network && psk.is_none() && !insecure;
-        let (proves, encrypts) = (psk.is_some() && way != Way::User, self.encrypts(end.process, way));
+        let unpermitted = way == Transport::Network && psk.is_none() && !insecure;
+        let (proves, encrypts) = (psk.is_some() && way != Transport::User, self.encrypts(end.process, way));
         let member = match &owners[usize::from(ours)] {
             Owner::Member(member) => Some(member.who()),
             _ => None,
@@ -94,7 +94,7 @@ impl World {
             Owner::Process(process, _) => Source::from(self.processes[process].who.id),
             _ => source,
         };
-        let source = (!ours && way != Way::User).then_some(source);
+        let source = (!ours && way != Transport::User).then_some(source);
         self.see(Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted });
     }
 
@@ -216,7 +216,7 @@ impl World {
         self.opens(End { process, key }, pipe, mate, None);
         self.convey(pipe, 1, Chunk::Stands);
         let (now, way) = (self.time(), self.pipes[pipe].way);
-        let source = (way != Way::User).then_some(source);
+        let source = (way != Transport::User).then_some(source);
         self.processes[process].peering.accepted(now, key, way, source);
         self.settle(process);
     }

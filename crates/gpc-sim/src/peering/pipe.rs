@@ -6,7 +6,7 @@ use gpc_trees::Id;
 
 use super::check::Process;
 use super::member::Member;
-use chained_gpc::peering::{LinkKey, Source, Way};
+use chained_gpc::peering::{LinkKey, Source, Transport};
 
 /// Address that the attacker connects from.
 pub(super) const ATTACKER: Source = 0xbad;
@@ -67,7 +67,7 @@ pub(super) struct Pipe {
     pub(super) streams: [Stream; 2],
     /// The ids at its ends, for cuts.
     pub(super) between: [Id; 2],
-    pub(super) way: Way,
+    pub(super) way: Transport,
     /// Whether memory for rings is offered, and whether it arrives.
     pub(super) rings: bool,
     pub(super) rings_come: bool,
@@ -80,7 +80,13 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(owners: [Owner; 2], between: [Id; 2], latency: u64, way: Way, rings: bool) -> Pipe {
+    pub(super) fn new(
+        owners: [Owner; 2],
+        between: [Id; 2],
+        latency: u64,
+        way: Transport,
+        rings: bool,
+    ) -> Pipe {
         let (streams, source) = (Default::default(), ATTACKER);
         Pipe { owners, streams, between, way, rings, rings_come: rings, source, latency, troubled: 0 }
     }

@@ -9,7 +9,8 @@ use super::processes::Names;
 use crate::Random;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
-    Crypto, GREETING_LIMIT, Here, Identity, LinkKey, Output, Peering, Proof, State, Strictness, Way,
+    Crypto, FeedContext, GREETING_LIMIT, Identity, LinkKey, Output, Peering, Proof, State, Strictness,
+    Transport,
 };
 use chained_gpc::wire::{CauseKind, Job};
 
@@ -46,19 +47,19 @@ impl Side {
                 Output::Up(standing) => self.up.push((standing.hello.from, standing.key, standing.proof)),
                 Output::Lost { peer, .. } | Output::Unreached { peer, .. } => self.lost.push(peer),
                 Output::Refused { key, why } => self.refused.push((key, why)),
-                Output::Ask { peer, .. } => self.peering.hold_until(peer, NOW),
+                Output::Ask { peer, .. } => self.peering.set_answer_limit(peer, NOW),
             }
         }
     }
 
     /// Opens a connection and sends its first bytes.
-    fn connect(&mut self, key: usize, to: Id, way: Way) {
+    fn connect(&mut self, key: usize, to: Id, way: Transport) {
         self.peering.opened(NOW, LinkKey(key), to);
         self.peering.connected(LinkKey(key), way, false);
         self.settle();
     }
 
-    fn accept(&mut self, key: usize, way: Way) {
+    fn accept(&mut self, key: usize, way: Transport) {
         self.peering.accepted(NOW, LinkKey(key), way, None);
         self.settle();
     }
@@ -69,7 +70,7 @@ impl Side {
     }
 
     fn hear(&mut self, key: usize, bytes: &[u8]) {
-        self.peering.feed(NOW, LinkKey(key), bytes, &Here::default());
+        self.peering.feed(NOW, LinkKey(key), bytes, &FeedContext::default());
         self.settle();
     }
 }
@@ -80,14 +81,14 @@ impl Side {
 #[test]
 fn an_attempt_that_was_given_up_counts() {
     let (mut one, mut two) = (side(1, &[2], None), side(2, &[1], None));
-    one.connect(0, 2, Way::User);
-    two.accept(0, Way::User);
+    one.connect(0, 2, Transport::User);
+    two.accept(0, Transport::User);
     let hello = one.next();
     two.hear(0, &hello);
     assert_eq!(two.up.len(), 1);
     assert!(one.peering.give_up_attempt(2));
-    one.connect(1, 2, Way::User);
-    two.accept(1, Way::User);
+    one.connect(1, 2, Transport::User);
+    two.accept(1, Transport::User);
     let again = one.next();
     two.hear(1, &again);
     assert_eq!((two.peering.state(1), two.up.len()), (State::Up(LinkKey(1)), 2));
@@ -103,19 +104,19 @@ fn an_attempt_that_was_given_up_counts() {
 fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
     let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
     for key in 0..5 {
-        high.connect(key, 1, Way::User);
+        high.connect(key, 1, Transport::User);
         high.peering.ended(LinkKey(key), None, CauseKind::Unreachable, "nobody is there yet");
         high.settle();
     }
     high.said.clear();
-    high.connect(7, 1, Way::User);
+    high.connect(7, 1, Transport::User);
     let late = high.next();
-    low.connect(0, 2, Way::User);
-    high.accept(8, Way::User);
+    low.connect(0, 2, Transport::User);
+    high.accept(8, Transport::User);
     high.hear(8, &low.next());
     assert_eq!((high.peering.state(1), high.closed.contains(&LinkKey(7))), (State::Up(LinkKey(8)), true));
     low.hear(0, &high.next());
-    low.accept(1, Way::User);
+    low.accept(1, Transport::User);
     low.hear(1, &late);
     assert_eq!((low.peering.state(2), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
 }
@@ -126,8 +127,8 @@ fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
 fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
     low.peering.opened(NOW, LinkKey(0), 2);
-    high.connect(0, 1, Way::User);
-    low.accept(1, Way::User);
+    high.connect(0, 1, Transport::User);
+    low.accept(1, Transport::User);
     low.hear(1, &high.next());
     assert_eq!((low.peering.state(2), &low.closed[..]), (State::Up(LinkKey(1)), &[LinkKey(0)][..]));
     high.hear(0, &low.next());
@@ -139,7 +140,7 @@ fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
 #[test]
 fn a_connection_that_never_comes_is_awaited_for_a_while() {
     let mut high = side(2, &[1], None);
-    high.connect(0, 1, Way::User);
+    high.connect(0, 1, Transport::User);
     high.hear(0, b"\x01\0\0\0\x07\0\0\0\x01");
     let State::Expecting(until) = high.peering.state(1) else { panic!("{:?}", high.peering.state(1)) };
     assert_eq!((until, high.peering.next_deadline()), (NOW.plus(GREETING_LIMIT), Some(until)));
@@ -154,8 +155,8 @@ fn a_connection_that_never_comes_is_awaited_for_a_while() {
 fn a_key_that_is_listed_late_is_compared_all_the_same() {
     for when in [3, 4] {
         let (mut member, mut node) = (side(1, &[2], Some(11)), side(2, &[], Some(22)));
-        member.connect(0, 2, Way::Loopback);
-        node.accept(0, Way::Loopback);
+        member.connect(0, 2, Transport::Loopback);
+        node.accept(0, Transport::Loopback);
         node.hear(0, &member.next());
         member.hear(0, &node.next());
         let (third, hello) = (member.next(), member.next());
@@ -172,8 +173,8 @@ fn a_key_that_is_listed_late_is_compared_all_the_same() {
         assert_eq!(node.up, [], "listed before message {when}");
     }
     let (mut member, mut node) = (side(1, &[2], Some(11)), side(2, &[1], Some(22)));
-    member.connect(0, 2, Way::Loopback);
-    node.accept(0, Way::Loopback);
+    member.connect(0, 2, Transport::Loopback);
+    node.accept(0, Transport::Loopback);
     node.hear(0, &member.next());
     member.hear(0, &node.next());
     member.peering.book.keys.insert(2, public(33));
@@ -190,8 +191,8 @@ fn who_waits_keeps_its_place_from_another_key() {
     let (mut node, mut old) = (side(2, &[], Some(22)), side(1, &[2], Some(11)));
     let greet = |node: &mut Side, member: &mut Side, key: usize| {
         node.said.clear();
-        member.connect(key, 2, Way::Loopback);
-        node.accept(key, Way::Loopback);
+        member.connect(key, 2, Transport::Loopback);
+        node.accept(key, Transport::Loopback);
         node.hear(key, &member.next());
         member.hear(key, &node.next());
         node.hear(key, &member.next());
@@ -231,12 +232,12 @@ fn a_first_frame_that_is_no_hello_is_told_of() {
     let other_version = [&[48, 0, 0, 0, 1, 0, 0, 0][..], b"cGPC", &[3, 0], &[0; 42]].concat();
     for bytes in [&b"\x01\0\0\0\x07\0\0\0\x01"[..], &other_version] {
         let mut node = side(1, &[2], None);
-        node.accept(0, Way::User);
+        node.accept(0, Transport::User);
         node.hear(0, bytes);
         assert_eq!((node.refused.len(), &node.closed[..]), (1, &[LinkKey(0)][..]), "{:?}", node.refused);
     }
     let mut node = side(1, &[2], None);
-    node.accept(0, Way::User);
+    node.accept(0, Transport::User);
     node.peering.ended(LinkKey(0), None, CauseKind::Unreachable, "the peer closed the connection");
     node.settle();
     assert_eq!(node.refused, [], "who says nothing is not told of");
@@ -246,8 +247,8 @@ fn a_first_frame_that_is_no_hello_is_told_of() {
 #[test]
 fn a_link_that_has_proved_nothing_does_not_stay_when_a_key_is_listed() {
     let (mut one, mut node) = (side(1, &[2], None), side(2, &[1], None));
-    one.connect(0, 2, Way::Loopback);
-    node.accept(0, Way::Loopback);
+    one.connect(0, 2, Transport::Loopback);
+    node.accept(0, Transport::Loopback);
     node.hear(0, &one.next());
     assert_eq!((node.up.len(), node.peering.contradicts(1)), (1, None));
     node.peering.book.keys.insert(1, public(11));

@@ -17,7 +17,7 @@ use crate::time::BEGIN;
 use crate::trace::Trace;
 use crate::worlds::Scenario;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Way};
+use chained_gpc::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Transport};
 use chained_gpc::wire::Job;
 
 /// Time during which faults may begin: in small worlds that are tried exhaustively, and in others.
@@ -40,7 +40,7 @@ const EVENTS_MAX: u64 = 400_000;
 pub(super) struct Config {
     pub(super) psk: Option<u64>,
     /// Transports in use: each connection draws one of them.
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<Transport>,
     pub(super) job: Job,
     pub(super) strictness: Strictness,
     /// Odd ids allow links in clear, and the others do not. The others connect to them, and get encrypted links.
@@ -54,19 +54,19 @@ pub(super) struct Config {
 impl Config {
     /// Whether connections are proved: without a secret a job has no defence against an attacker.
     pub(super) fn proves(&self) -> bool {
-        self.psk.is_some() && self.ways != [Way::User]
+        self.psk.is_some() && self.ways != [Transport::User]
     }
 
     fn draw(random: &mut Random, n: u32) -> Config {
         let psk = random.chance(5, 6).then(|| random.draw());
         let ways = if psk.is_some() {
-            &[Way::Loopback, Way::Network, Way::Network, Way::User][..]
+            &[Transport::Loopback, Transport::Network, Transport::Network, Transport::User][..]
         } else {
-            &[Way::Loopback, Way::Network, Way::User]
+            &[Transport::Loopback, Transport::Network, Transport::User]
         };
-        let mut ways = vec![random.pick(ways).copied().unwrap_or(Way::Network)];
-        if ways != [Way::User] && random.chance(1, 4) {
-            ways.push(Way::User);
+        let mut ways = vec![random.pick(ways).copied().unwrap_or(Transport::Network)];
+        if ways != [Transport::User] && random.chance(1, 4) {
+            ways.push(Transport::User);
         }
         let job = Job([random.below(3) as u8; 16]);
         let (no_encryption, encrypt_loopback) = (random.chance(1, 4), random.chance(1, 4));
@@ -273,13 +273,13 @@ impl World {
     }
 
     /// Whether a process refuses links in clear.
-    pub(super) fn encrypts(&self, process: usize, way: Way) -> bool {
+    pub(super) fn encrypts(&self, process: usize, way: Transport) -> bool {
         let Strictness { no_encryption, encrypt_loopback, .. } = self.processes[process].strictness;
         self.processes[process].who.psk.is_some()
             && match way {
-                Way::User => false,
-                Way::Loopback => encrypt_loopback,
-                Way::Network => !no_encryption,
+                Transport::User => false,
+                Transport::Loopback => encrypt_loopback,
+                Transport::Network => !no_encryption,
             }
     }
 
@@ -429,7 +429,7 @@ impl World {
         for process in self.at.clone() {
             (0..self.scenario.n).for_each(|id| self.look_whether_remembered(process, id));
             let peering = &self.processes[process].peering;
-            let (unfinished, holds) = (peering.unfinished(), peering.holds_any());
+            let (unfinished, holds) = (peering.unfinished(), peering.has_waiting_runs());
             let waits = |id| matches!(peering.state(id), State::Connecting(_) | State::Expecting(_));
             let due = peering.next_deadline().is_some() || (0..self.scenario.n).any(waits);
             self.see(Seen::Rest { process, unfinished, holds, due });

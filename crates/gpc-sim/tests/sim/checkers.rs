@@ -252,7 +252,7 @@ fn what_is_out_of_bounds_is_seen() {
         "more calls than there are"
     );
     assert_eq!(
-        holds(Held { answers_kept: 2, ..Held::default() }),
+        holds(Held { retained_answers: 2, ..Held::default() }),
         ["bounds", "farewell"],
         "more answers than calls"
     );
@@ -261,7 +261,7 @@ fn what_is_out_of_bounds_is_seen() {
     assert_eq!(holds(Held { strays: 1, ..Held::default() }), ["bounds"], "what belongs to nothing");
     for left in [
         Held { calls: 1, ..Held::default() },
-        Held { answers_kept: 1, ..Held::default() },
+        Held { retained_answers: 1, ..Held::default() },
         Held { jobs: 1, ..Held::default() },
         Held { deadline: true, ..Held::default() },
     ] {

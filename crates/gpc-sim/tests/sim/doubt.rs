@@ -5,8 +5,8 @@ use std::slice;
 use std::sync::Arc;
 
 use chained_gpc::Id;
-use chained_gpc::wire::flow::ArrivingReply;
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
+use chained_gpc::wire::streaming_reply::StreamingReply;
 use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Message, Report, Request, Stage, Status};
 use gpc_sim::Fault;
 use gpc_sim::check::{Checkers, Held, Limits, Observation};
@@ -174,7 +174,7 @@ fn an_answer_that_is_to_be_let_go_is_not_kept() {
         ];
         let at = if matches!(told, [Seen::Limits(_)]) { 0 } else { history.len() };
         history.splice(at..at, told.iter().cloned());
-        history.push(Seen::Held(1, Held { answers_kept: 1, memory, ..Held::default() }));
+        history.push(Seen::Held(1, Held { retained_answers: 1, memory, ..Held::default() }));
         judged(&history)
     };
     let keeps = |told: &[Seen], memory: u64| keeps_of(&[], told, memory);
@@ -203,10 +203,10 @@ fn replies_are_of_the_level_of_their_subtrees() {
     assert_eq!([answers(2, 1, 0), answers(1, 0, 1)], [false; 2]);
     assert_eq!([answers(2, 1, 1), answers(1, 0, 0), answers(1, 0, 2)], [true; 3]);
     assert!(says(1, 0, leveled(1, &[1])), "a part is missing");
-    let mut arriving = ArrivingReply { level: 1, ..Default::default() };
-    arriving.data.push_here(&reply(&[1, 2]).data);
+    let mut arriving = StreamingReply { level: 1, ..Default::default() };
+    arriving.data.push_arrived(&reply(&[1, 2]).data);
     assert!(!says(1, 0, Answer::Arriving(Box::new(arriving.clone()))));
-    arriving.data.push_here(&reply(&[2]).data);
+    arriving.data.push_arrived(&reply(&[2]).data);
     assert!(says(1, 0, Answer::Arriving(Box::new(arriving))), "it is longer than it is to be");
     let mut merged = plan(false);
     merged.callback = true;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
+use chained_gpc::wire::streaming_reply::{StreamingData, StreamingReply};
 use chained_gpc::wire::{Body, Cause, CauseKind, Failure, Message, Report, Stage, Status};
 use chained_gpc::{Id, Tree};
 use gpc_sim::Fault;
@@ -11,16 +11,16 @@ use gpc_sim::check::{Held, Limits, Plan};
 
 use super::history::*;
 
-/// Id 2 answers a partial call with a reply of `bytes` bytes, and then retains `answers_kept` answers.
-fn answers(bytes: usize, answers_kept: usize) -> [Seen; 2] {
+/// Id 2 answers a partial call with a reply of `bytes` bytes, and then retains `retained_answers` answers.
+fn answers(bytes: usize, retained_answers: usize) -> [Seen; 2] {
     let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 1)]) };
     let reply = SubtreeReply { data: vec![0; bytes].into(), ..SubtreeReply::default() };
     let answer = Answer::Partial(Box::new(Partial { reply, report }));
-    [Seen::Sent(2, 1, Message::Response(Response { call: CALL, answer })), keeps(answers_kept)]
+    [Seen::Sent(2, 1, Message::Response(Response { call: CALL, answer })), keeps(retained_answers)]
 }
 
-fn keeps(answers_kept: usize) -> Seen {
-    Seen::Held(2, Held { answers_kept, ..Held::default() })
+fn keeps(retained_answers: usize) -> Seen {
+    Seen::Held(2, Held { retained_answers, ..Held::default() })
 }
 
 /// An id that had answered dropped its answer at a cancel that had crossed it, and its adopter got none.
@@ -123,7 +123,7 @@ fn who_has_begun_does_not_say_that_it_was_not_reached() {
 /// Head of a child's long reply.
 fn arriving() -> Message {
     let (data, _) = Body::arriving(300_000);
-    let head = ArrivingReply { level: 0, header: Default::default(), data: Flow::from(data) };
+    let head = StreamingReply { level: 0, header: Default::default(), data: StreamingData::from(data) };
     Message::Response(Response { call: CALL, answer: Answer::Arriving(Box::new(head)) })
 }
 

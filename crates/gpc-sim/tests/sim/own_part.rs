@@ -126,8 +126,8 @@ fn who_answers_a_partial_call_keeps_its_answer() {
     let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 1)]) };
     let answer = Answer::Partial(Box::new(Partial { reply: Default::default(), report }));
     let says = Seen::Sent(2, 1, Message::Response(Response { call: CALL, answer }));
-    let keeps = |answers_kept| {
-        let held = Seen::Held(2, Held { answers_kept, ..Held::default() });
+    let keeps = |retained_answers| {
+        let held = Seen::Held(2, Held { retained_answers, ..Held::default() });
         judged(&then(down(plan(true)), &[says.clone(), held])).contains(&"bounds")
     };
     assert!(keeps(0) && !keeps(1));

@@ -99,8 +99,9 @@ fn a_refusal_covers_what_it_knows() {
 }
 
 #[test]
-fn no_more_answers_are_kept_than_calls_are_taken() {
-    let keeps = |answers_kept| with(honest(), 10, Seen::Held(2, Held { answers_kept, ..Held::default() }));
+fn no_more_answers_are_retained_than_calls_are_accepted() {
+    let keeps =
+        |retained_answers| with(honest(), 10, Seen::Held(2, Held { retained_answers, ..Held::default() }));
     let one = Limits { calls_max: 1, ..NONE };
     assert!(!is_seen(one, &keeps(1)) && is_seen(one, &keeps(2)) && !is_seen(NONE, &keeps(2)));
 }

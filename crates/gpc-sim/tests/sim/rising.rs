@@ -1,7 +1,7 @@
 //! Worlds with long replies, whose heads and data arrive separately, and the faults in between.
 
-use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::message::{Answer, Response};
+use chained_gpc::wire::streaming_reply::{StreamingData, StreamingReply};
 use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
 use chained_gpc::{Id, Tree};
 use gpc_sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
@@ -84,7 +84,7 @@ const CALL: CallId = CallId { root: 0, sequence: 7 };
 
 fn head() -> Message {
     let data = Body::arriving(reply(&[1, 2]).data.len() as u64).0;
-    let reply = ArrivingReply { level: 1, header: Payload::new(), data: Flow::from(data) };
+    let reply = StreamingReply { level: 1, header: Payload::new(), data: StreamingData::from(data) };
     Message::Response(Response { call: CALL, answer: Answer::Arriving(Box::new(reply)) })
 }
 

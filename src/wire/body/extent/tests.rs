@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::body::{Body, Use};
+use crate::wire::body::{Body, BodyUse};
 use crate::wire::frame::{EXTENT_MAX, WINDOW};
 
 /// A simulated system with sealed memory, and the limits of what it grants.
@@ -104,8 +104,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![3 => come, 2 => Just(Step::Pass)], 1..40)
 }
 
-fn usage() -> impl Strategy<Value = Use> {
-    prop_oneof![Just(Use::Whole), Just(Use::Kept), Just(Use::Passing)]
+fn usage() -> impl Strategy<Value = BodyUse> {
+    prop_oneof![Just(BodyUse::Whole), Just(BodyUse::Retained), Just(BodyUse::Passing)]
 }
 
 proptest! {
@@ -144,12 +144,12 @@ proptest! {
             }
             prop_assert_eq!((body.arrived(), writer.missing()), (come as u64, (all - come) as u64 + extra));
         }
-        let whole = extra == 0 && (usage != Use::Passing || all == 0);
+        let whole = extra == 0 && (usage != BodyUse::Passing || all == 0);
         prop_assert_eq!(body.bytes().map(|bytes| bytes.to_vec()), whole.then(|| pattern(0, all)));
         // A piece longer than announced is refused and changes nothing.
         prop_assert!(!writer.extend(&Plain::extent(&pattern(0, extra as usize + 1), &host)));
         prop_assert_eq!(body.arrived(), all as u64);
-        if usage == Use::Passing && passed == all as u64 {
+        if usage == BodyUse::Passing && passed == all as u64 {
             prop_assert_eq!(host.alive.load(Ordering::Relaxed), 0, "what all have is let go");
         }
         drop((body, link, writer));
@@ -162,7 +162,7 @@ proptest! {
     /// longer pieces each could wait for the other.
     #[test]
     fn there_is_leave_for_the_longest_piece_when_all_that_came_was_taken(lengths in prop::collection::vec((1..=EXTENT_MAX, 1..100usize), 1..8)) {
-        let (body, mut writer) = Body::arriving_for(u64::MAX, Use::Passing);
+        let (body, mut writer) = Body::arriving_for(u64::MAX, BodyUse::Passing);
         // Some lengths are odd and short.
         let lengths = lengths.into_iter().map(|(length, odd)| if odd > 50 { length } else { length / odd / 1000 + 1 });
         for length in lengths {
@@ -178,7 +178,7 @@ proptest! {
 fn a_window_counts_what_comes_by_descriptor() {
     let host = Arc::new(Host { keeps: true, ..Host::default() });
     let piece = Plain::extent(&vec![1; WINDOW as usize / 4], &host);
-    let (body, mut writer) = Body::arriving_for(4 * WINDOW, Use::Passing);
+    let (body, mut writer) = Body::arriving_for(4 * WINDOW, BodyUse::Passing);
     for left in [3, 2, 1, 0] {
         assert!(writer.extend(&piece));
         assert_eq!((writer.allowed(), writer.grant()), (left * WINDOW / 4, None));
@@ -190,8 +190,8 @@ fn a_window_counts_what_comes_by_descriptor() {
 #[test]
 fn a_body_that_follows_another_passes_on_the_descriptors_of_both() {
     let host = Arc::new(Host { keeps: true, room: Some(100), ..Host::default() });
-    let (body, mut writer) = Body::arriving_for(30, Use::Whole);
-    let (other, mut second) = Body::arriving_for(30, Use::Whole);
+    let (body, mut writer) = Body::arriving_for(30, BodyUse::Whole);
+    let (other, mut second) = Body::arriving_for(30, BodyUse::Whole);
     assert!(writer.extend(&Plain::extent(&pattern(0, 10), &host)));
     body.follow(&other);
     for at in [0, 10, 20] {

@@ -33,7 +33,7 @@ use gpc_trees::Id;
 
 pub use self::seen::{End, Input, Member, Process, Seen, Who};
 use crate::check::Violation;
-use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, Proof, PublicKey, SECOND_LENGTH, Wanted};
+use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, LinkStatus, Proof, PublicKey, SECOND_LENGTH};
 use connection::Connection;
 use kinds::Kinds;
 use known::{Known, Node};
@@ -203,15 +203,15 @@ impl Checkers {
     }
 
     /// The answer of `want` matches the state of the link.
-    fn wants(&mut self, process: Process, peer: Id, wanted: Wanted) {
+    fn wants(&mut self, process: Process, peer: Id, wanted: LinkStatus) {
         let link = self.links.get(&(process, peer)).map(|end| end.key);
         let known = self.known(process, peer).copied().unwrap_or_default();
         let comes = known.attempt.is_some() || known.awaited.is_some();
         let right = match wanted {
             _ if known.perhaps_awaited => true,
-            Wanted::Up(key) => link == Some(key),
-            Wanted::Coming => link.is_none() && comes,
-            Wanted::Open | Wanted::Unknown => link.is_none() && !comes,
+            LinkStatus::Up(key) => link == Some(key),
+            LinkStatus::Coming => link.is_none() && comes,
+            LinkStatus::Open | LinkStatus::Unknown => link.is_none() && !comes,
         };
         if !right {
             let there = format!("the link {link:?}, one under way {comes}");

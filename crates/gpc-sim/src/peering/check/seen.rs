@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use chained_gpc::peering::{LinkKey, Proof, PublicKey, Source, Wanted};
+use chained_gpc::peering::{LinkKey, LinkStatus, Proof, PublicKey, Source};
 use chained_gpc::wire::{CauseKind, Job};
 
 /// A process, numbered in the order of their starts.
@@ -154,7 +154,7 @@ pub enum Seen {
     /// The driver has closed a link, or an attempt, by itself.
     Dropped(Process, Id),
     /// A message is to be sent to a peer; the machine's answer about its link.
-    Wants(Process, Id, Wanted),
+    Wants(Process, Id, LinkStatus),
     /// A process waits in vain for a connection from a peer: the peer keeps a link that this process has closed, or
     /// waits as well.
     InVain(Process, Id),

@@ -10,7 +10,7 @@ use crate::peering::LinkKey;
 
 /// The owner of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Due {
+pub(super) enum DeadlineOwner {
     /// A connection that is being closed.
     Link(LinkKey),
     /// A link with unfinished requests, whose missing parts must arrive before the deadline.
@@ -20,14 +20,14 @@ pub(super) enum Due {
 /// The deadlines, soonest first: one for each connection that is being closed, and one for each link with unfinished
 /// requests.
 #[derive(Debug, Default)]
-pub(super) struct DueTimes(BTreeSet<(Time, Due)>);
+pub(super) struct DeadlineQueue(BTreeSet<(Time, DeadlineOwner)>);
 
-impl DueTimes {
-    pub(super) fn add(&mut self, at: Time, what: Due) {
+impl DeadlineQueue {
+    pub(super) fn add(&mut self, at: Time, what: DeadlineOwner) {
         self.0.insert((at, what));
     }
 
-    pub(super) fn remove(&mut self, at: Time, what: Due) {
+    pub(super) fn remove(&mut self, at: Time, what: DeadlineOwner) {
         self.0.remove(&(at, what));
     }
 
@@ -37,7 +37,7 @@ impl DueTimes {
     }
 
     /// Takes the next expired deadline.
-    pub(super) fn pop(&mut self, now: Time) -> Option<Due> {
+    pub(super) fn pop(&mut self, now: Time) -> Option<DeadlineOwner> {
         match self.next() {
             Some(at) if at <= now => self.0.pop_first().map(|(_, what)| what),
             _ => None,
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn what_is_due_comes_in_its_order_and_what_is_not_stays() {
-        let (mut due, at) = (DueTimes::default(), Time::from_nanos);
-        let link = |key| Due::Link(LinkKey(key));
+        let (mut due, at) = (DeadlineQueue::default(), Time::from_nanos);
+        let link = |key| DeadlineOwner::Link(LinkKey(key));
         due.add(at(30), link(1));
-        due.add(at(10), Due::Request(LinkKey(7)));
+        due.add(at(10), DeadlineOwner::Request(LinkKey(7)));
         due.add(at(20), link(2));
         due.add(at(20), link(3));
         due.remove(at(20), link(2));
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(due.pop(at(9)), None);
         assert_eq!(
             [due.pop(at(29)), due.pop(at(29)), due.pop(at(29))],
-            [Some(Due::Request(LinkKey(7))), Some(link(3)), None]
+            [Some(DeadlineOwner::Request(LinkKey(7))), Some(link(3)), None]
         );
         assert_eq!((due.pop(at(30)), due.next()), (Some(link(1)), None));
     }

@@ -28,14 +28,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
 
 /// A rule, with the means to resolve its host names.
-pub(super) struct Ruled {
+pub(super) struct RuleBootstrap {
     pub(super) rule: Rule,
     pub(super) resolve: Resolve,
     /// `None` if all processes are on this host.
     pub(super) secret: Option<Secret>,
 }
 
-impl Ruled {
+impl RuleBootstrap {
     /// Waits until the children of this process in the tree listen, then listens. Returns its entry, its listener and
     /// key, and the entries of its neighbours.
     pub(super) fn meet(
@@ -54,7 +54,7 @@ impl Ruled {
         let own = found.remove(&rule.id()).ok_or(BootstrapError::NoAddress)?;
         let all_local = own.is_local() && found.values().all(Address::is_local);
         let (listener, reached) = listen(&own, all_local, wanted, left(until))?;
-        let Place { host, reach } = Place::here();
+        let Place { host, reach } = Place::this_host();
         // An address of this host has this host's reach; the reach of others is unknown.
         let here = |address: &Address| if address.is_local() { reach } else { 0 };
         let entry = |(id, address): (Id, Address)| {

@@ -13,16 +13,16 @@ use super::{Body, Payload};
 
 /// A subtree's reply with data still arriving. Its call has no callback, so the data are level-n data.
 #[derive(Clone, Debug, Default)]
-pub struct ArrivingReply {
+pub struct StreamingReply {
     /// Height above the leaves.
     pub level: u16,
     /// Reply header, whole.
     pub header: Payload,
     /// Reply data.
-    pub data: Flow,
+    pub data: StreamingData,
 }
 
-impl ArrivingReply {
+impl StreamingReply {
     /// Length of header and data together when complete, in bytes; saturates at `u64::MAX`.
     pub fn len(&self) -> u64 {
         (self.header.len() as u64).saturating_add(self.data.len())
@@ -39,8 +39,8 @@ impl ArrivingReply {
         let mut data = Payload::new();
         for part in &self.data.parts {
             match part {
-                FlowPart::Here(bytes) => data.push(bytes.clone()),
-                FlowPart::Arriving(body) => data.append(&body.payload()?),
+                StreamingPart::Arrived(bytes) => data.push(bytes.clone()),
+                StreamingPart::Arriving(body) => data.append(&body.payload()?),
             }
         }
         Some(SubtreeReply { level: self.level, header: self.header.clone(), data })
@@ -49,21 +49,21 @@ impl ArrivingReply {
 
 /// Data in parts, some of which may still be arriving. No part is empty.
 #[derive(Clone, Debug, Default)]
-pub struct Flow {
-    parts: Vec<FlowPart>,
+pub struct StreamingData {
+    parts: Vec<StreamingPart>,
     len: u64,
 }
 
-/// One part of a [`Flow`].
+/// One part of a [`StreamingData`].
 #[derive(Clone, Debug)]
-pub enum FlowPart {
+pub enum StreamingPart {
     /// Present bytes.
-    Here(Bytes),
+    Arrived(Bytes),
     /// Bytes that were still arriving when the part was added.
     Arriving(Body),
 }
 
-impl Flow {
+impl StreamingData {
     /// Total length when complete, in bytes; saturates at `u64::MAX`.
     pub fn len(&self) -> u64 {
         self.len
@@ -75,12 +75,12 @@ impl Flow {
     }
 
     /// The parts in order.
-    pub fn parts(&self) -> &[FlowPart] {
+    pub fn parts(&self) -> &[StreamingPart] {
         &self.parts
     }
 
     /// Returns the parts in order.
-    pub fn into_parts(self) -> Vec<FlowPart> {
+    pub fn into_parts(self) -> Vec<StreamingPart> {
         self.parts
     }
 
@@ -88,44 +88,44 @@ impl Flow {
     pub fn read(&self, mut offset: u64, max: usize) -> Bytes {
         for part in &self.parts {
             let len = match part {
-                FlowPart::Here(bytes) => bytes.len() as u64,
-                FlowPart::Arriving(body) => body.len(),
+                StreamingPart::Arrived(bytes) => bytes.len() as u64,
+                StreamingPart::Arriving(body) => body.len(),
             };
             if offset >= len {
                 offset -= len;
                 continue;
             }
             return match part {
-                FlowPart::Here(bytes) => {
+                StreamingPart::Arrived(bytes) => {
                     let start = offset as usize;
                     bytes.slice(start..start.saturating_add(max).min(bytes.len()))
                 }
-                FlowPart::Arriving(body) => body.read(offset, max),
+                StreamingPart::Arriving(body) => body.read(offset, max),
             };
         }
         Bytes::new()
     }
 
     /// Appends present bytes.
-    pub fn push_here(&mut self, payload: &Payload) {
+    pub fn push_arrived(&mut self, payload: &Payload) {
         self.len = self.len.saturating_add(payload.len() as u64);
-        self.parts.extend(payload.parts().map(|part| FlowPart::Here(part.into())));
+        self.parts.extend(payload.parts().map(|part| StreamingPart::Arrived(part.into())));
     }
 
     /// Appends a body that is still arriving.
     pub fn push_arriving(&mut self, body: Body) {
         if !body.is_empty() {
             self.len = self.len.saturating_add(body.len());
-            self.parts.push(FlowPart::Arriving(body));
+            self.parts.push(StreamingPart::Arriving(body));
         }
     }
 }
 
-impl From<Body> for Flow {
-    fn from(body: Body) -> Flow {
-        let mut flow = Flow::default();
-        flow.push_arriving(body);
-        flow
+impl From<Body> for StreamingData {
+    fn from(body: Body) -> StreamingData {
+        let mut data = StreamingData::default();
+        data.push_arriving(body);
+        data
     }
 }
 
@@ -135,7 +135,7 @@ pub enum ChildReply {
     /// The complete reply.
     Whole(SubtreeReply),
     /// A reply with data still arriving.
-    Arriving(ArrivingReply),
+    Arriving(StreamingReply),
 }
 
 impl ChildReply {
@@ -159,17 +159,17 @@ impl ChildReply {
 ///
 /// # Errors
 /// If a child's data are of level [`MAX_LEVEL`]: there is no level above it.
-pub fn aggregate_arriving(
+pub fn aggregate_streaming(
     own: Option<(Bytes, Bytes)>,
     children: &[ChildReply],
-) -> Result<ArrivingReply, LevelLimit> {
+) -> Result<StreamingReply, LevelLimit> {
     let (own_header, own_data) = own.unzip();
     let header = aggregate_parts(own_header, children.iter().map(|child| (child.level(), child.header())))?;
     let highest = children.iter().map(ChildReply::level).max().unwrap_or_default();
     if highest == MAX_LEVEL {
         return Err(LevelLimit);
     }
-    let mut data = Flow::default();
+    let mut data = StreamingData::default();
     let mut joiner = Joiner::with_capacity(0);
     joiner.count(children.len() + usize::from(own_data.is_some()));
     if let Some(bytes) = own_data {
@@ -184,9 +184,9 @@ pub fn aggregate_arriving(
             ChildReply::Arriving(reply) => {
                 for part in reply.data.parts() {
                     match part {
-                        FlowPart::Here(bytes) => joiner.bytes(bytes.clone()),
-                        FlowPart::Arriving(body) => {
-                            data.push_here(
+                        StreamingPart::Arrived(bytes) => joiner.bytes(bytes.clone()),
+                        StreamingPart::Arriving(body) => {
+                            data.push_arrived(
                                 &std::mem::replace(&mut joiner, Joiner::with_capacity(0)).finish(),
                             );
                             data.push_arriving(body.clone());
@@ -196,8 +196,8 @@ pub fn aggregate_arriving(
             }
         }
     }
-    data.push_here(&joiner.finish());
-    Ok(ArrivingReply { level: header.level, header: header.data, data })
+    data.push_arrived(&joiner.finish());
+    Ok(StreamingReply { level: header.level, header: header.data, data })
 }
 
 #[cfg(test)]
@@ -218,9 +218,9 @@ mod tests {
     }
 
     /// The same reply, arriving in one body.
-    fn arriving(reply: &SubtreeReply) -> (ArrivingReply, BodyWriter) {
+    fn arriving(reply: &SubtreeReply) -> (StreamingReply, BodyWriter) {
         let (body, writer) = Body::arriving(reply.data.len() as u64);
-        (ArrivingReply { level: reply.level, header: reply.header.clone(), data: body.into() }, writer)
+        (StreamingReply { level: reply.level, header: reply.header.clone(), data: body.into() }, writer)
     }
 
     proptest! {
@@ -245,7 +245,7 @@ mod tests {
                 writers.push((writer, reply.data.to_bytes()));
                 ChildReply::Arriving(arriving)
             }).collect();
-            let made = aggregate_arriving(own.clone().map(|(header, data)| (header.into(), data.into())), &mixed).unwrap();
+            let made = aggregate_streaming(own.clone().map(|(header, data)| (header.into(), data.into())), &mixed).unwrap();
             let leveled = |pick: fn(&SubtreeReply) -> Payload| {
                 whole.iter().map(|reply| Leveled { level: reply.level, data: pick(reply) }).collect::<Vec<_>>()
             };
@@ -275,11 +275,11 @@ mod tests {
     #[test]
     fn there_is_no_level_above_the_highest_and_lengths_do_not_overflow() {
         let child = |level, len| {
-            let data = Flow::from(Body::arriving(len).0);
-            ChildReply::Arriving(ArrivingReply { level, header: Payload::new(), data })
+            let data = StreamingData::from(Body::arriving(len).0);
+            ChildReply::Arriving(StreamingReply { level, header: Payload::new(), data })
         };
-        assert_eq!(aggregate_arriving(None, &[child(MAX_LEVEL, 1)]).err(), Some(LevelLimit));
-        let huge = aggregate_arriving(None, &[child(0, u64::MAX), child(1, 2)]).unwrap();
+        assert_eq!(aggregate_streaming(None, &[child(MAX_LEVEL, 1)]).err(), Some(LevelLimit));
+        let huge = aggregate_streaming(None, &[child(0, u64::MAX), child(1, 2)]).unwrap();
         assert_eq!((huge.level, huge.len()), (2, u64::MAX));
     }
 }

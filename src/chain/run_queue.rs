@@ -16,9 +16,9 @@ use crate::wire::CallId;
 const WAITS: &str = " waits for ";
 const WAITED: &str = " waited for ";
 
-/// A ticket: a place in the queue of a class.
+/// A position in the queue of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Turn {
+pub(super) struct QueuePosition {
     class: u8,
     number: u64,
 }
@@ -36,7 +36,7 @@ struct Running {
 /// The calls whose next job is ready, first come, first served in each class of workers. Class 0 is the default
 /// workers; named executors follow.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct RunQueue {
     classes: SmallVec<[Queue; 1]>,
     next: u64,
     /// At most as many as there are workers.
@@ -60,10 +60,10 @@ impl Queue {
     }
 }
 
-impl Runs {
+impl RunQueue {
     /// Returns a queue with this number of workers for each class; the default class comes first.
-    pub(super) fn new(workers: impl Iterator<Item = usize>) -> Runs {
-        Runs { classes: workers.map(Queue::new).collect(), next: 0, running: Vec::new() }
+    pub(super) fn new(workers: impl Iterator<Item = usize>) -> RunQueue {
+        RunQueue { classes: workers.map(Queue::new).collect(), next: 0, running: Vec::new() }
     }
 
     /// Returns the class, or the default class if this node does not have it.
@@ -71,8 +71,8 @@ impl Runs {
         if usize::from(class) < self.classes.len() { class } else { 0 }
     }
 
-    /// Queues a call for a class; the ticket is for [`leave`](Self::leave).
-    pub(super) fn enter(&mut self, class: u8, call: Slot) -> Turn {
+    /// Queues a call for a class; the position is for [`leave`](Self::leave).
+    pub(super) fn enter(&mut self, class: u8, call: Slot) -> QueuePosition {
         let (class, number) = (self.class(class), self.next);
         self.next += 1;
         let queue = &mut self.classes[usize::from(class)];
@@ -80,15 +80,15 @@ impl Runs {
             None => queue.first = Some((number, call)),
             Some(_) => queue.rest.push_back((number, call)),
         }
-        Turn { class, number }
+        QueuePosition { class, number }
     }
 
     /// Removes a call from the queue.
-    pub(super) fn leave(&mut self, turn: Turn) {
-        let queue = &mut self.classes[usize::from(turn.class)];
-        if queue.first.is_some_and(|(first, _)| first == turn.number) {
+    pub(super) fn leave(&mut self, position: QueuePosition) {
+        let queue = &mut self.classes[usize::from(position.class)];
+        if queue.first.is_some_and(|(first, _)| first == position.number) {
             queue.first = queue.rest.pop_front();
-        } else if let Ok(place) = queue.rest.binary_search_by_key(&turn.number, |(number, _)| *number) {
+        } else if let Ok(place) = queue.rest.binary_search_by_key(&position.number, |(number, _)| *number) {
             queue.rest.remove(place);
         }
     }
@@ -134,14 +134,14 @@ impl Runs {
         self.running.iter().find(|running| running.call == call)?.waits.as_deref()
     }
 
-    /// Returns what a running function of the ticket's class waits for, if any: it blocks the worker.
-    pub(super) fn awaited_before(&self, turn: Turn) -> Option<&str> {
-        let mut waits = self.running.iter().filter(|running| running.class == turn.class);
+    /// Returns what a running function of that class waits for, if any: it blocks the worker.
+    pub(super) fn awaited_before(&self, position: QueuePosition) -> Option<&str> {
+        let mut waits = self.running.iter().filter(|running| running.class == position.class);
         waits.find_map(|running| running.waits.as_deref())
     }
 
     /// Frees the memory of past entries.
-    pub(super) fn release_room(&mut self) {
+    pub(super) fn release_spare_memory(&mut self) {
         self.classes.iter_mut().for_each(|queue| queue.rest.shrink_to_fit());
         self.running.shrink_to_fit();
     }
@@ -180,47 +180,51 @@ mod tests {
             workers in proptest::collection::vec(1usize..4, 1..4),
             deeds in proptest::collection::vec((0u8..5, 0u8..4, 0usize..6), 0..200),
         ) {
-            let mut runs = Runs::new(workers.iter().copied());
+            let mut run_queue = RunQueue::new(workers.iter().copied());
             let mut queues = vec![Vec::new(); workers.len()];
             let mut running: Vec<(u8, CallId)> = Vec::new();
             for (place, (deed, class, which)) in (0u32..).zip(deeds) {
                 let known = if usize::from(class) < workers.len() { class } else { 0 };
-                let queue: &mut Vec<(Turn, Slot)> = &mut queues[usize::from(known)];
+                let queue: &mut Vec<(QueuePosition, Slot)> = &mut queues[usize::from(known)];
                 match deed {
-                    0 | 1 => queue.push((runs.enter(class, Slot(place)), Slot(place))),
-                    2 if which < queue.len() => runs.leave(queue.remove(which).0),
+                    0 | 1 => queue.push((run_queue.enter(class, Slot(place)), Slot(place))),
+                    2 if which < queue.len() => run_queue.leave(queue.remove(which).0),
                     2 => {}
-                    3 if which < running.len() => runs.done(running.remove(which).1),
+                    3 if which < running.len() => run_queue.done(running.remove(which).1),
                     3 => {}
                     _ => {
                         let busy = |class: usize| running.iter().filter(|(of, _)| usize::from(*of) == class).count();
                         let free = |class: &usize| busy(*class) < workers[*class] && !queues[*class].is_empty();
                         let next = (0..workers.len()).find(free).map(|class| (class as u8, queues[class].remove(0).1));
-                        prop_assert_eq!(runs.take(), next);
+                        prop_assert_eq!(run_queue.take(), next);
                         if let Some((class, slot)) = next {
-                            runs.begin(class, call(slot.0.into()));
+                            run_queue.begin(class, call(slot.0.into()));
                             running.push((class, call(slot.0.into())));
                         }
                     }
                 }
-                prop_assert_eq!(runs.running(), running.len());
+                prop_assert_eq!(run_queue.running(), running.len());
                 let default = running.iter().any(|(class, _)| *class == 0) || !queues[0].is_empty();
-                prop_assert_eq!(runs.is_idle(), !default);
+                prop_assert_eq!(run_queue.is_idle(), !default);
             }
         }
     }
 
     #[test]
-    fn who_waits_is_known_to_those_behind() {
-        let mut runs = Runs::new([1, 1].into_iter());
-        let turns = [runs.enter(0, Slot(1)), runs.enter(0, Slot(2)), runs.enter(1, Slot(3))];
-        let (class, _) = runs.take().unwrap();
-        runs.begin(class, call(1));
-        runs.waits(call(1), Some("`a` waits".into()));
-        assert_eq!((runs.awaited_by(call(1)), runs.awaited_by(call(2))), (Some("`a` waits"), None));
-        assert_eq!((runs.awaited_before(turns[1]), runs.awaited_before(turns[2])), (Some("`a` waits"), None));
-        runs.waits(call(1), Some("`a` waits for `b`".into()));
-        runs.waits(call(1), None);
-        assert_eq!(runs.awaited_before(turns[1]), Some("`a` waited for `b`"));
+    fn a_waiting_function_is_known_to_the_calls_behind_it() {
+        let mut run_queue = RunQueue::new([1, 1].into_iter());
+        let positions =
+            [run_queue.enter(0, Slot(1)), run_queue.enter(0, Slot(2)), run_queue.enter(1, Slot(3))];
+        let (class, _) = run_queue.take().unwrap();
+        run_queue.begin(class, call(1));
+        run_queue.waits(call(1), Some("`a` waits".into()));
+        assert_eq!((run_queue.awaited_by(call(1)), run_queue.awaited_by(call(2))), (Some("`a` waits"), None));
+        assert_eq!(
+            (run_queue.awaited_before(positions[1]), run_queue.awaited_before(positions[2])),
+            (Some("`a` waits"), None)
+        );
+        run_queue.waits(call(1), Some("`a` waits for `b`".into()));
+        run_queue.waits(call(1), None);
+        assert_eq!(run_queue.awaited_before(positions[1]), Some("`a` waited for `b`"));
     }
 }

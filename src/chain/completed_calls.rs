@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use gpc_trees::Id;
 
-use super::recent_partial::RecentPartial;
+use super::completed_partial_calls::CompletedPartialCalls;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
 use super::sizes::Sizes;
 use crate::hint::{likely, unlikely};
@@ -175,15 +175,15 @@ impl Window {
 /// Calls that no window remembers. At most a thousand that ended one by one, and those that windows have dropped since:
 /// at most as many as the windows remembered.
 #[derive(Debug)]
-struct Old {
+struct OldCalls {
     /// Each with the count of ended calls at the time when it was added.
     order: VecDeque<(u64, CallId)>,
     calls: SeededSet<CallId>,
 }
 
-impl Old {
-    fn new(seed: u64) -> Box<Old> {
-        Box::new(Old { order: VecDeque::new(), calls: SeededSet::with_hasher(Seeded::new(seed)) })
+impl OldCalls {
+    fn new(seed: u64) -> Box<OldCalls> {
+        Box::new(OldCalls { order: VecDeque::new(), calls: SeededSet::with_hasher(Seeded::new(seed)) })
     }
 
     fn remember(&mut self, call: CallId, ended: u64) {
@@ -212,7 +212,7 @@ impl Old {
 
 /// The calls that ended here most recently.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct CompletedCalls {
     windows: Vec<Window>,
     windows_max: u16,
     /// Index of the window used last.
@@ -221,39 +221,39 @@ pub(super) struct Recent {
     /// Indexes of the windows by root, if there are several.
     places: Option<Box<SeededMap<Id, u32>>>,
     /// The incarnations of the linked peers.
-    runs: BTreeMap<Id, u64>,
+    incarnations: BTreeMap<Id, u64>,
     /// Calls that are too old for their root's window, or whose root has none. Most nodes have none.
-    old: Option<Box<Old>>,
+    old: Option<Box<OldCalls>>,
     /// Number of calls that have ended.
     ended: u64,
-    pub(super) partial: RecentPartial,
+    pub(super) partial: CompletedPartialCalls,
 }
 
-impl Recent {
-    pub(super) fn new(seed: u64, sizes: &Sizes) -> Recent {
-        Recent {
+impl CompletedCalls {
+    pub(super) fn new(seed: u64, sizes: &Sizes) -> CompletedCalls {
+        CompletedCalls {
             windows: Vec::new(),
             windows_max: sizes.windows,
             used: 0,
             seed,
             places: None,
-            runs: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
             old: None,
             ended: 0,
-            partial: RecentPartial::default(),
+            partial: CompletedPartialCalls::default(),
         }
     }
 
     /// Number of linked peers.
     pub(super) fn links(&self) -> usize {
-        self.runs.len()
+        self.incarnations.len()
     }
 
     /// Number of leaked entries: those that belong to no call and no window.
-    pub(super) fn strays(&self) -> usize {
-        let of_old = |old: &Old| old.order.len().abs_diff(old.calls.len());
+    pub(super) fn leaks(&self) -> usize {
+        let of_old = |old: &OldCalls| old.order.len().abs_diff(old.calls.len());
         let places = self.places.as_ref().map_or(0, |places| places.len()).saturating_sub(self.windows.len());
-        places + self.old.as_deref().map_or(0, of_old) + self.partial.strays()
+        places + self.old.as_deref().map_or(0, of_old) + self.partial.leaks()
     }
 
     #[inline(always)]
@@ -274,10 +274,10 @@ impl Recent {
         let place = self.window(call.root).or_else(|| self.add_window(call));
         let Some(place) = place else { return self.add_old(call) };
         self.used = place as u32;
-        let Recent { windows, seed, old, ended, .. } = self;
+        let CompletedCalls { windows, seed, old, ended, .. } = self;
         let (root, ended) = (call.root, *ended);
         let in_order = windows[place].add(call.sequence, |sequence| {
-            let old = old.get_or_insert_with(|| Old::new(*seed));
+            let old = old.get_or_insert_with(|| OldCalls::new(*seed));
             old.remember(CallId { root, sequence }, ended);
         });
         if !in_order {
@@ -304,7 +304,7 @@ impl Recent {
             // Most nodes have calls of one root.
             self.windows.reserve_exact(1);
         }
-        self.windows.push(Window::new(call, self.runs.get(&call.root).copied()));
+        self.windows.push(Window::new(call, self.incarnations.get(&call.root).copied()));
         if place > 0 {
             let seed = self.seed;
             let new = || Box::new(SeededMap::with_hasher(Seeded::new(seed)));
@@ -320,7 +320,7 @@ impl Recent {
 
     fn add_old(&mut self, call: CallId) {
         let seed = self.seed;
-        let old = self.old.get_or_insert_with(|| Old::new(seed));
+        let old = self.old.get_or_insert_with(|| OldCalls::new(seed));
         old.remember(call, self.ended);
     }
 
@@ -331,7 +331,7 @@ impl Recent {
     /// Numbers that only the new run can have assigned arrived through other ids before its link, and stay. Partial
     /// calls stay until their time has passed, because children of the earlier run may still ask for them.
     pub(super) fn linked(&mut self, root: Id, run: u64) {
-        self.runs.insert(root, run);
+        self.incarnations.insert(root, run);
         let Some(place) = self.window(root) else { return };
         if let Some(before) = self.windows[place].run.replace(run).filter(|before| *before != run) {
             let stays = |sequence: u64| sequence >= run && (run > before || sequence < before);
@@ -341,7 +341,7 @@ impl Recent {
 
     /// Records that the link is gone.
     pub(super) fn unlinked(&mut self, root: Id) {
-        self.runs.remove(&root);
+        self.incarnations.remove(&root);
     }
 
     /// Drops the calls of a root, except those for which `stays` is true.
@@ -387,41 +387,41 @@ mod tests {
     }
 
     /// Number of calls that no window remembers: in the queue, and in the set.
-    fn old(recent: &Recent) -> (usize, usize) {
-        recent.old.as_ref().map_or((0, 0), |old| (old.order.len(), old.calls.len()))
+    fn old(completed: &CompletedCalls) -> (usize, usize) {
+        completed.old.as_ref().map_or((0, 0), |old| (old.order.len(), old.calls.len()))
     }
 
     #[test]
     fn the_last_of_each_root_are_known_and_no_more() {
-        let mut recent = Recent::new(1, &Sizes::default());
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
         for sequence in 0..10_000 {
-            recent.add(call(sequence));
-            recent.add(call(sequence));
+            completed.add(call(sequence));
+            completed.add(call(sequence));
         }
-        assert!(recent.contains(call(9999)) && recent.contains(call(10_000 - 4096)));
-        assert!(!recent.contains(call(10_000 - 4097)) && !recent.contains(call(10_000)));
-        assert!(recent.old.is_none());
+        assert!(completed.contains(call(9999)) && completed.contains(call(10_000 - 4096)));
+        assert!(!completed.contains(call(10_000 - 4097)) && !completed.contains(call(10_000)));
+        assert!(completed.old.is_none());
     }
 
     #[test]
     fn strangers_with_many_names_take_no_more_memory() {
-        let mut recent = Recent::new(1, &Sizes::default());
-        (0..5000).for_each(|root| recent.add(CallId { root, sequence: 7 }));
-        let lengths = (recent.windows.len(), old(&recent).0, old(&recent).1);
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
+        (0..5000).for_each(|root| completed.add(CallId { root, sequence: 7 }));
+        let lengths = (completed.windows.len(), old(&completed).0, old(&completed).1);
         assert_eq!(lengths, (64, 1024, 1024));
-        assert!(recent.contains(CallId { root: 4999, sequence: 7 }));
-        assert!(recent.contains(CallId { root: 0, sequence: 7 }));
+        assert!(completed.contains(CallId { root: 4999, sequence: 7 }));
+        assert!(completed.contains(CallId { root: 0, sequence: 7 }));
     }
 
     /// A call that had waited for its subtree ended after four thousand later ones, and was forgotten six calls later.
     #[test]
     fn one_that_ends_late_is_known_as_long_as_others() {
-        let mut recent = Recent::new(1, &Sizes::default());
-        (1..=4090).for_each(|sequence| recent.add(call(sequence)));
-        recent.add(call(0));
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
+        (1..=4090).for_each(|sequence| completed.add(call(sequence)));
+        completed.add(call(0));
         for sequence in 4091..4090 + REMEMBERED as u64 {
-            recent.add(call(sequence));
-            assert!(recent.contains(call(0)), "{} calls later", sequence - 4090);
+            completed.add(call(sequence));
+            assert!(completed.contains(call(0)), "{} calls later", sequence - 4090);
         }
     }
 
@@ -429,14 +429,14 @@ mod tests {
     /// which was then forgotten.
     #[test]
     fn one_whose_place_the_next_number_takes_is_known_as_long_as_others() {
-        let mut recent = Recent::new(1, &Sizes::default());
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
         for sequence in [1, WINDOW, WINDOW + 1] {
-            recent.add(call(sequence));
-            assert!(recent.contains(call(1)), "{sequence} has ended");
+            completed.add(call(sequence));
+            assert!(completed.contains(call(1)), "{sequence} has ended");
         }
         for sequence in WINDOW + 2..WINDOW + REMEMBERED as u64 {
-            recent.add(call(sequence));
-            assert!(recent.contains(call(1)), "{sequence} has ended");
+            completed.add(call(sequence));
+            assert!(completed.contains(call(1)), "{sequence} has ended");
         }
     }
 
@@ -444,40 +444,47 @@ mod tests {
     /// The highest number was never remembered.
     #[test]
     fn the_last_numbers_there_are_are_known_like_others() {
-        let mut recent = Recent::new(1, &Sizes::default());
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
         let numbers = [u64::MAX - 2, u64::MAX - 1, u64::MAX, 0, 2, WINDOW - 1];
         for (at, &sequence) in numbers.iter().enumerate() {
-            assert!(!recent.contains(call(sequence)), "{sequence}");
-            recent.add(call(sequence));
-            assert!(numbers[..=at].iter().all(|&number| recent.contains(call(number))), "{sequence}");
+            assert!(!completed.contains(call(sequence)), "{sequence}");
+            completed.add(call(sequence));
+            assert!(numbers[..=at].iter().all(|&number| completed.contains(call(number))), "{sequence}");
         }
     }
 
     /// A run whose clock was behind that of the earlier run had new calls rejected as already ended.
     #[test]
     fn the_calls_of_a_root_are_forgotten_with_its_run_and_no_other_s() {
-        let mut recent = Recent::new(1, &Sizes::default());
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
         let of = |root: Id, sequence: u64| CallId { root, sequence };
         for root in [1, 2, 3] {
-            recent.linked(root, 50);
+            completed.linked(root, 50);
             // The last one is too far behind for the window, and belongs to no run.
-            [9000, 9001, 5].iter().for_each(|&sequence| recent.add(of(root, sequence)));
+            [9000, 9001, 5].iter().for_each(|&sequence| completed.add(of(root, sequence)));
         }
-        recent.unlinked(1);
-        recent.linked(1, 50);
-        assert!([9000, 9001, 5].iter().all(|&sequence| recent.contains(of(1, sequence))), "it is the same");
+        completed.unlinked(1);
+        completed.linked(1, 50);
+        assert!(
+            [9000, 9001, 5].iter().all(|&sequence| completed.contains(of(1, sequence))),
+            "it is the same"
+        );
         // The run is remembered longer than its link.
-        recent.unlinked(1);
-        recent.linked(1, 40);
-        assert!(![9000, 9001, 5].iter().any(|&sequence| recent.contains(of(1, sequence))));
+        completed.unlinked(1);
+        completed.linked(1, 40);
+        assert!(![9000, 9001, 5].iter().any(|&sequence| completed.contains(of(1, sequence))));
         for root in [2, 3] {
-            assert!([9000, 9001, 5].iter().all(|&sequence| recent.contains(of(root, sequence))), "{root}");
+            assert!([9000, 9001, 5].iter().all(|&sequence| completed.contains(of(root, sequence))), "{root}");
         }
-        recent.add(of(1, 5));
-        recent.add(of(3, 9002));
-        assert!(recent.contains(of(1, 5)) && !recent.contains(of(1, 9000)) && recent.contains(of(3, 9002)));
-        let places = recent.places.as_ref().map(|places| places.len());
-        assert_eq!((recent.windows.len(), places, old(&recent).0), (3, Some(3), 2));
+        completed.add(of(1, 5));
+        completed.add(of(3, 9002));
+        assert!(
+            completed.contains(of(1, 5))
+                && !completed.contains(of(1, 9000))
+                && completed.contains(of(3, 9002))
+        );
+        let places = completed.places.as_ref().map(|places| places.len());
+        assert_eq!((completed.windows.len(), places, old(&completed).0), (3, Some(3), 2));
     }
 
     /// A call of a new run had arrived through another parent before the run's link. It was forgotten with the calls of
@@ -485,48 +492,49 @@ mod tests {
     #[test]
     fn what_only_the_new_run_can_have_numbered_so_is_known_though_its_link_comes_later() {
         for (before, run) in [(1000, 5000), (5000, 1000), (1000, 1_000_000), (1_000_000, 1000)] {
-            let mut recent = Recent::new(1, &Sizes::default());
-            recent.linked(1, before);
-            (before..before + 20).for_each(|sequence| recent.add(call(sequence)));
-            (run..run + 10).step_by(2).for_each(|sequence| recent.add(call(sequence)));
-            recent.linked(1, run);
-            let known = |recent: &Recent, first: u64| {
-                (first..first + 20).filter(|&sequence| recent.contains(call(sequence))).count()
+            let mut completed = CompletedCalls::new(1, &Sizes::default());
+            completed.linked(1, before);
+            (before..before + 20).for_each(|sequence| completed.add(call(sequence)));
+            (run..run + 10).step_by(2).for_each(|sequence| completed.add(call(sequence)));
+            completed.linked(1, run);
+            let known = |completed: &CompletedCalls, first: u64| {
+                (first..first + 20).filter(|&sequence| completed.contains(call(sequence))).count()
             };
-            assert_eq!((known(&recent, before), known(&recent, run)), (0, 5), "{before} then {run}");
+            assert_eq!((known(&completed, before), known(&completed, run)), (0, 5), "{before} then {run}");
             // The root continues as usual.
-            (run + 10..run + 20).for_each(|sequence| recent.add(call(sequence)));
-            assert_eq!(known(&recent, run), 15, "{before} then {run}");
+            (run + 10..run + 20).for_each(|sequence| completed.add(call(sequence)));
+            assert_eq!(known(&completed, run), 15, "{before} then {run}");
         }
     }
 
     /// For calls that arrived through other ids, the run of the root is unknown until its link is up.
     #[test]
     fn calls_that_came_through_others_are_kept_when_their_root_links_for_the_first_time() {
-        let mut recent = Recent::new(1, &Sizes::default());
-        recent.add(call(7));
-        recent.linked(1, 50);
-        assert!(recent.contains(call(7)));
-        recent.linked(1, 49);
-        assert!(!recent.contains(call(7)));
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
+        completed.add(call(7));
+        completed.linked(1, 50);
+        assert!(completed.contains(call(7)));
+        completed.linked(1, 49);
+        assert!(!completed.contains(call(7)));
     }
 
     /// When a root began anew, all its remembered calls were moved to the shared list, and the calls of other roots
     /// there were forgotten.
     #[test]
     fn a_root_that_begins_anew_makes_nobody_forgotten() {
-        let mut recent = Recent::new(1, &Sizes::default());
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
         let of = |root: Id, sequence: u64| CallId { root, sequence };
         for root in [1, 2] {
-            (0..500).for_each(|sequence| recent.add(of(root, sequence)));
+            (0..500).for_each(|sequence| completed.add(of(root, sequence)));
         }
-        recent.add(of(2, 1 << 40));
-        recent.add(of(1, 1 << 40));
+        completed.add(of(2, 1 << 40));
+        completed.add(of(1, 1 << 40));
         assert!(
-            (0..500).all(|sequence| recent.contains(of(1, sequence)) && recent.contains(of(2, sequence)))
+            (0..500)
+                .all(|sequence| completed.contains(of(1, sequence)) && completed.contains(of(2, sequence)))
         );
-        (0..REMEMBERED as u64).for_each(|more| recent.add(of(1, (1 << 40) + 1 + more)));
-        assert!(recent.old.is_none());
+        (0..REMEMBERED as u64).for_each(|more| completed.add(of(1, (1 << 40) + 1 + more)));
+        assert!(completed.old.is_none());
     }
 
     proptest! {
@@ -539,7 +547,7 @@ mod tests {
             windows in prop_oneof![Just(0u16), Just(1), Just(2), Just(64)],
         ) {
             let sizes = Sizes { windows, ..Sizes::default() };
-            let (mut recent, mut ended) = (Recent::new(3, &sizes), VecDeque::new());
+            let (mut completed, mut ended) = (CompletedCalls::new(3, &sizes), VecDeque::new());
             let (mut at, mut all) = ([1u64 << 40; 70], std::collections::BTreeSet::new());
             for (root, kind, step, length) in bursts {
                 let place = &mut at[root as usize];
@@ -555,7 +563,7 @@ mod tests {
                     if !all.insert(call) {
                         continue;
                     }
-                    recent.add(call);
+                    completed.add(call);
                     ended.push_back(call);
                     if ended.len() > REMEMBERED {
                         ended.pop_front();
@@ -566,22 +574,22 @@ mod tests {
                 }
                 for call in &ended {
                     let next = CallId { sequence: call.sequence + 1, ..*call };
-                    prop_assert!(recent.contains(*call), "{call}");
-                    prop_assert!(!recent.contains(next) || all.contains(&next), "{next}");
+                    prop_assert!(completed.contains(*call), "{call}");
+                    prop_assert!(!completed.contains(next) || all.contains(&next), "{next}");
                 }
-                prop_assert!(old(&recent).0 <= REMEMBERED + usize::from(windows) * 2 * REMEMBERED);
-                prop_assert_eq!(old(&recent).0, old(&recent).1);
+                prop_assert!(old(&completed).0 <= REMEMBERED + usize::from(windows) * 2 * REMEMBERED);
+                prop_assert_eq!(old(&completed).0, old(&completed).1);
             }
         }
     }
 
     #[test]
     fn a_partial_call_is_known_whatever_comes_between() {
-        let mut recent = Recent::new(1, &Sizes::default());
+        let mut completed = CompletedCalls::new(1, &Sizes::default());
         let at = Time::from_nanos;
-        recent.partial.add(call(0), at(100));
-        (1..5000).for_each(|sequence| recent.partial.add(call(2 * sequence), at(50)));
-        (10_000..20_000).for_each(|sequence| recent.add(call(sequence)));
-        assert!(recent.contains(call(0)) && recent.contains(call(2)) && !recent.contains(call(1)));
+        completed.partial.add(call(0), at(100));
+        (1..5000).for_each(|sequence| completed.partial.add(call(2 * sequence), at(50)));
+        (10_000..20_000).for_each(|sequence| completed.add(call(sequence)));
+        assert!(completed.contains(call(0)) && completed.contains(call(2)) && !completed.contains(call(1)));
     }
 }

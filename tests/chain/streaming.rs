@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Output, Start};
-use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::level::MAX_LEVEL;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
+use chained_gpc::wire::streaming_reply::{StreamingData, StreamingReply};
 use chained_gpc::wire::{Body, BodyWriter, Coverage, Message, Request, Response, Stage};
 use gpc_trees::Id;
 
@@ -23,7 +23,11 @@ fn arriving(level: u16, len: u64) -> (Answer, BodyWriter) {
     let (body, writer) = Body::arriving(len);
     let header = format!("{}0 ", "1 ".repeat(usize::from(level).min(9))).into_bytes();
     (
-        Answer::Arriving(Box::new(ArrivingReply { level, header: header.into(), data: Flow::from(body) })),
+        Answer::Arriving(Box::new(StreamingReply {
+            level,
+            header: header.into(),
+            data: StreamingData::from(body),
+        })),
         writer,
     )
 }

@@ -7,10 +7,10 @@
 mod wire_support;
 
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
-use chained_gpc::wire::flow::{ArrivingReply, ChildReply, FlowPart, aggregate_arriving};
 use chained_gpc::wire::frame::{FRAME_MAX, FrameError, Kind, SEGMENT, WINDOW};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::streaming_reply::{ChildReply, StreamingPart, StreamingReply, aggregate_streaming};
 use chained_gpc::wire::{
     Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Response, Stage, Status,
 };
@@ -208,7 +208,7 @@ impl Tree3 {
             for event in std::mem::take(&mut self.links[child + 1].events) {
                 match event {
                     Event::Response(Response { answer: Answer::Arriving(reply), .. }) => {
-                        let [FlowPart::Arriving(body)] = reply.data.parts() else { panic!("{reply:?}") };
+                        let [StreamingPart::Arriving(body)] = reply.data.parts() else { panic!("{reply:?}") };
                         self.bodies[child] = Some(body.clone());
                         self.heads[child] = Some(ChildReply::Arriving(*reply));
                     }
@@ -240,7 +240,7 @@ impl Tree3 {
         if let ([Some(_), Some(_)], false) = (&self.heads, self.given) {
             self.given = true;
             let heads: Vec<ChildReply> = self.heads.iter_mut().filter_map(Option::take).collect();
-            let reply = aggregate_arriving(Some((Default::default(), self.own.clone().into())), &heads)
+            let reply = aggregate_streaming(Some((Default::default(), self.own.clone().into())), &heads)
                 .expect("two levels");
             self.links[0].up.push(self::reply(Answer::Arriving(Box::new(reply))));
         }
@@ -331,7 +331,7 @@ fn a_reply_that_nobody_takes_is_a_window_and_holds_up_nothing_else() {
         panic!("{:?}", link.events)
     };
     assert_eq!(reply.len(), 3 * WINDOW + 11);
-    let [FlowPart::Arriving(body)] = reply.data.parts() else { panic!("{reply:?}") };
+    let [StreamingPart::Arriving(body)] = reply.data.parts() else { panic!("{reply:?}") };
     assert_eq!((body.arrived(), body.taken()), (WINDOW, 0));
     assert_eq!((link.up.backlog(), link.up.replies(), link.up.is_streaming()), (0, 1, true));
     let before = link.events.len();
@@ -456,7 +456,7 @@ fn a_failure_under_way_is_not_replaced() {
 fn a_failure_before_the_first_byte_is_all_there_is() {
     let mut link = Link::new(PASSES_ON);
     let (body, _writer) = Body::arriving(300_000);
-    let arriving = ArrivingReply { level: 0, header: Payload::new(), data: body.into() };
+    let arriving = StreamingReply { level: 0, header: Payload::new(), data: body.into() };
     link.up.push(reply(Answer::Arriving(Box::new(arriving))));
     link.up.push(reply(failure("short")));
     while link.transfer(1 << 18) {}

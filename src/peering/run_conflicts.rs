@@ -24,30 +24,31 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum number of waiting processes at a node; each id has at most one. There are more than a few only if a host was
 /// cut off and its processes run elsewhere now. Further ones are rejected, to try again later.
-const HELD_MAX: usize = 128;
+const WAITING_RUNS_MAX: usize = 128;
 
 impl<B: Book> Peering<B> {
     /// Whether a connection waits for the link of another run of its id.
     #[inline]
-    pub fn holds_any(&self) -> bool {
-        !self.held.0.is_empty()
+    pub fn has_waiting_runs(&self) -> bool {
+        !self.waiting_runs.0.is_empty()
     }
 
     /// Handles a hello of another run than the one whose link is up: sends a PING on the link, and lets the new
     /// connection wait for the answer.
-    pub(super) fn hold(&mut self, old: LinkKey, key: LinkKey, hello: Hello) {
+    pub(super) fn put_on_hold(&mut self, old: LinkKey, key: LinkKey, hello: Hello) {
         let id = hello.from;
-        let before = self.held.0.get(&id).copied();
+        let before = self.waiting_runs.0.get(&id).copied();
         let key_of = |key| self.greetings.get(&key).and_then(|greeting| greeting.key);
         let same_key = before.is_some_and(|before| key_of(before) == key_of(key));
-        let said =
-            before.and_then(|before| self.greetings.get(&before)).map(|held| (&held.stage, held.until));
-        let until = match (before, said) {
+        let earlier = before
+            .and_then(|before| self.greetings.get(&before))
+            .map(|waiting| (&waiting.stage, waiting.until));
+        let until = match (before, earlier) {
             // The same run has given up that attempt and tries again.
-            (Some(before), Some((Stage::OnHold(said), until)))
+            (Some(before), Some((Stage::OnHold(earlier), until)))
                 if same_key
-                    && said.incarnation == hello.incarnation
-                    && said.generation < hello.generation =>
+                    && earlier.incarnation == hello.incarnation
+                    && earlier.generation < hello.generation =>
             {
                 self.end_greeting(before);
                 self.close(before);
@@ -57,8 +58,9 @@ impl<B: Book> Peering<B> {
                 let text = format!("another process that says it is id {id} waits already: try again");
                 return self.refuse(key, GoodbyeReason::Refused, text);
             }
-            (None, _) if self.held.0.len() >= HELD_MAX => {
-                let text = format!("{HELD_MAX} processes wait already for links of earlier ones: try again");
+            (None, _) if self.waiting_runs.0.len() >= WAITING_RUNS_MAX => {
+                let text =
+                    format!("{WAITING_RUNS_MAX} processes wait already for links of earlier ones: try again");
                 return self.refuse(key, GoodbyeReason::Refused, text);
             }
             (None, _) => None,
@@ -67,7 +69,7 @@ impl<B: Book> Peering<B> {
         greeting.enter(Stage::OnHold(hello));
         let source = greeting.source;
         self.half_open.remove(key, source);
-        self.held.0.insert(id, key);
+        self.waiting_runs.0.insert(id, key);
         self.give_until(key, until);
         if until.is_none() {
             self.outputs.push_back(Output::Ask { key: old, peer: id });
@@ -75,15 +77,15 @@ impl<B: Book> Peering<B> {
     }
 
     /// Sets the time limit for the answer of a peer that was [asked](Output::Ask): the peer may have announced a pause.
-    pub fn hold_until(&mut self, id: Id, at: Time) {
-        if let Some(&key) = self.held.0.get(&id) {
+    pub fn set_answer_limit(&mut self, id: Id, at: Time) {
+        if let Some(&key) = self.waiting_runs.0.get(&id) {
             self.give_until(key, Some(at));
         }
     }
 
     /// Rejects a waiting run of an id, because the run whose link is up is alive.
-    pub fn lives(&mut self, id: Id) {
-        if let Some(key) = self.held.0.remove(&id) {
+    pub fn reject_waiting_run(&mut self, id: Id) {
+        if let Some(key) = self.waiting_runs.0.remove(&id) {
             let text = format!(
                 "another process is linked as id {id}, and answers: each process needs an id of its own"
             );
@@ -95,7 +97,8 @@ impl<B: Book> Peering<B> {
     pub(super) fn no_answer(&mut self, id: Id) {
         // A key that the waiting run has not proved may have been listed meanwhile. Then the old link stays, although
         // it is silent.
-        let welcome = self.held.0.get(&id).is_some_and(|held| self.has_another_key(*held, id).is_none());
+        let welcome =
+            self.waiting_runs.0.get(&id).is_some_and(|waiting| self.has_another_key(*waiting, id).is_none());
         if let Some(old) = self.up(id).filter(|_| welcome) {
             self.replace(old, id, CauseKind::LostIncarnation);
         }
@@ -104,7 +107,7 @@ impl<B: Book> Peering<B> {
 
     /// Lets a waiting run of an id take the place of its link, which is gone. The loss has already been output.
     pub(super) fn take_place(&mut self, id: Id) {
-        let Some(key) = self.held.0.remove(&id) else { return };
+        let Some(key) = self.waiting_runs.0.remove(&id) else { return };
         if let Some(Stage::OnHold(hello)) = self.greetings.get(&key).map(|greeting| &greeting.stage) {
             let hello = *hello;
             match self.has_another_key(key, id) {

@@ -6,25 +6,25 @@ use super::Node;
 impl Node {
     /// Number of peers that the node considers linked.
     pub fn links(&self) -> usize {
-        self.recent.links()
+        self.completed.links()
     }
 
     /// Bytes of the memory budget that retained answers use, if the budget is bounded.
-    pub fn kept_bytes(&self) -> u64 {
-        self.kept.bytes()
+    pub fn retained_bytes(&self) -> u64 {
+        self.retained.bytes()
     }
 
     /// Number of leaked entries: those that belong to no call, answer, root or plan of the node. It must always be
     /// zero. Each table is compared with the one that it refers to.
-    pub fn strays(&self) -> usize {
+    pub fn leaks(&self) -> usize {
         let over = |entries: usize, of: usize| entries.saturating_sub(of);
-        let short = self.spots.as_ref().map_or(0, |spots| spots.strays());
+        let short = self.spots.as_ref().map_or(0, |spots| spots.leaks());
         over(self.tickets.len(), self.calls())
             + over(self.deadlines.len(), self.calls.len())
-            + over(self.runs.waiting(), self.calls.len())
-            + self.kept.strays()
-            + self.recent.strays()
-            + self.load.strays(self.calls())
+            + over(self.run_queue.waiting(), self.calls.len())
+            + self.retained.leaks()
+            + self.completed.leaks()
+            + self.load.leaks(self.calls())
             + if self.calls() == 0 { self.liveness.watched() } else { 0 }
             + short
     }

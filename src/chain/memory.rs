@@ -6,7 +6,7 @@
 
 use gpc_trees::Tree;
 
-use super::call::{Call, Own};
+use super::call::{Call, OwnPart};
 use super::reservation::Reservation;
 use super::slot::Slot;
 use super::{Node, Reply};
@@ -25,7 +25,7 @@ const CHILD: u64 = 512;
 
 impl Node {
     /// Reserves memory for a request of a peer.
-    pub(super) fn room_for(&self, request: &Request) -> Result<Reservation, Cause> {
+    pub(super) fn reserve_for_request(&self, request: &Request) -> Result<Reservation, Cause> {
         let shape = match &request.tree {
             Ok(Tree::Explicit(shape)) => 4 * shape.sizes().len() as u64,
             _ => 0,
@@ -41,26 +41,26 @@ impl Node {
     }
 
     /// Reserves memory for the children of a call.
-    pub(super) fn room_for_children(&mut self, slot: Slot, children: usize) -> Result<(), Cause> {
-        let room = |held: &mut Reservation| held.share.grow(CHILD * children as u64);
-        self.room(slot, Stage::Forward, room)
+    pub(super) fn reserve_for_children(&mut self, slot: Slot, children: usize) -> Result<(), Cause> {
+        let grow = |reservation: &mut Reservation| reservation.share.grow(CHILD * children as u64);
+        self.reserve(slot, Stage::Forward, grow)
     }
 
     /// Reserves memory for the node's own reply, in place of the previous one.
-    pub(super) fn room_for_own(&mut self, slot: Slot, reply: &Reply) -> Result<(), Cause> {
+    pub(super) fn reserve_for_own_reply(&mut self, slot: Slot, reply: &Reply) -> Result<(), Cause> {
         let bytes = reply.len() as u64;
-        self.room(slot, Stage::Reply, |held| held.own(bytes))
+        self.reserve(slot, Stage::Reply, |reservation| reservation.own(bytes))
     }
 
     /// Reserves memory for a received reply.
-    pub(super) fn room_for_reply(&mut self, slot: Slot, reply: &SubtreeReply) -> Result<(), Cause> {
-        self.room(slot, Stage::Reply, |held| held.share.grow(reply.len()))
+    pub(super) fn reserve_for_reply(&mut self, slot: Slot, reply: &SubtreeReply) -> Result<(), Cause> {
+        self.reserve(slot, Stage::Reply, |reservation| reservation.share.grow(reply.len()))
     }
 
     /// Returns the answer of a call on the fast path if there is no memory for the long reply of its func, before it is
     /// sent.
     #[cold]
-    pub(super) fn no_room_for_long_reply(&mut self, ids: u32) -> Option<Answer> {
+    pub(super) fn no_memory_for_long_reply(&mut self, ids: u32) -> Option<Answer> {
         let (reply, mut share) = (self.spots().reply_len(), self.config.memory.share());
         if share.grow(CALL + reply as u64) {
             return None;
@@ -73,21 +73,21 @@ impl Node {
     pub(super) fn take_over_long(&mut self, id: CallId) {
         let Some(slot) = self.take_over(id) else { return };
         let bytes = match self.calls.get(slot).map(|call| &call.own) {
-            Some(Own::Ready(reply)) => reply.len() as u64,
+            Some(OwnPart::Ready(reply)) => reply.len() as u64,
             _ => 0,
         };
-        if let Err(cause) = self.room(slot, Stage::Reply, |held| held.own(bytes)) {
+        if let Err(cause) = self.reserve(slot, Stage::Reply, |reservation| reservation.own(bytes)) {
             self.stage_failed(slot, cause);
         }
     }
 
-    fn room(
+    fn reserve(
         &mut self,
         slot: Slot,
         stage: Stage,
         take: impl FnOnce(&mut Reservation) -> bool,
     ) -> Result<(), Cause> {
-        match self.calls.get_mut(slot).is_none_or(|call| take(&mut call.held)) {
+        match self.calls.get_mut(slot).is_none_or(|call| take(&mut call.reservation)) {
             true => Ok(()),
             false => Err(self.over_memory(stage)),
         }

@@ -10,12 +10,14 @@
 
 use gpc_trees::Id;
 
-use super::call::{Call, ChildAnswer, Origin, Own};
+use super::call::{Call, ChildAnswer, Origin, OwnPart};
 use super::gather::{over_level, over_limit};
 use super::slot::Slot;
 use super::{Node, Output};
-use crate::wire::flow::{ArrivingReply, ChildReply, Flow, FlowPart, aggregate_arriving};
 use crate::wire::message::{Answer, Response};
+use crate::wire::streaming_reply::{
+    ChildReply, StreamingData, StreamingPart, StreamingReply, aggregate_streaming,
+};
 use crate::wire::{Body, CallId, Cause, CauseKind, Message, Stage};
 
 impl Call {
@@ -27,20 +29,20 @@ impl Call {
     }
 
     /// Records that a child's streaming reply has begun.
-    fn child_rises(&mut self, index: usize, reply: ArrivingReply) {
+    fn add_streaming_reply(&mut self, index: usize, reply: StreamingReply) {
         let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
         (child.answer, self.last) = (ChildAnswer::Arriving, index as u32);
         let (place, id) = (child.group.start, child.id);
         self.awaited -= 1;
-        let rising = self.rising.get_or_insert_default();
-        rising.coming += 1;
-        rising.bodies.extend(bodies(&reply.data).map(|body| (place, id, body.clone())));
-        rising.replies.push((place, reply));
+        let streaming = self.streaming.get_or_insert_default();
+        streaming.coming += 1;
+        streaming.bodies.extend(bodies(&reply.data).map(|body| (place, id, body.clone())));
+        streaming.replies.push((place, reply));
     }
 
     /// Returns why the call has not ended although its answer has gone up: the sender that holds up the next data.
     pub(super) fn held_up(&self, me: Id) -> Cause {
-        let bodies = self.rising.as_deref().map_or(&[][..], |rising| &rising.bodies);
+        let bodies = self.streaming.as_deref().map_or(&[][..], |streaming| &streaming.bodies);
         let limit = self.request.limit;
         let Some((_, child, body)) = bodies.iter().find(|(_, _, body)| body.taken() < body.len()) else {
             let message = format!("the time limit ({limit:?} here) passed");
@@ -68,17 +70,17 @@ impl Node {
     }
 
     /// Handles the beginning of a child's streaming reply.
-    pub(super) fn reply_rises(&mut self, slot: Slot, index: usize, from: Id, reply: ArrivingReply) {
+    pub(super) fn reply_begun(&mut self, slot: Slot, index: usize, from: Id, reply: StreamingReply) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         if !call.passes_on() {
             // The driver checks `passes_on` before it supplies one.
             let message = "its reply is still arriving where it is needed whole";
             return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, message));
         }
-        if call.is_rising(index) {
+        if call.is_streaming(index) {
             return;
         }
-        call.child_rises(index, reply);
+        call.add_streaming_reply(index, reply);
         self.advance(slot);
     }
 
@@ -86,10 +88,10 @@ impl Node {
     pub(super) fn reply_arrived(&mut self, from: Id, id: CallId) {
         let Some(slot) = self.calls.find(id) else { return };
         let Some(call) = self.calls.get_mut(slot) else { return };
-        let Some(index) = call.awaited_child(from).filter(|&index| call.is_rising(index)) else { return };
-        if let (Some(children), Some(rising)) = (&mut call.children, &mut call.rising) {
+        let Some(index) = call.awaited_child(from).filter(|&index| call.is_streaming(index)) else { return };
+        if let (Some(children), Some(streaming)) = (&mut call.children, &mut call.streaming) {
             children[index].answer = ChildAnswer::Done;
-            rising.coming -= 1;
+            streaming.coming -= 1;
         }
         self.end_if_gone(slot);
     }
@@ -97,7 +99,8 @@ impl Node {
     /// Ends a call whose answer has gone up with all its data.
     fn end_if_gone(&mut self, slot: Slot) {
         let gone = |call: &Call| {
-            matches!(call.own, Own::Given) && call.rising.as_ref().is_none_or(|rising| rising.coming == 0)
+            matches!(call.own, OwnPart::Given)
+                && call.streaming.as_ref().is_none_or(|streaming| streaming.coming == 0)
         };
         if self.calls.get(slot).is_some_and(gone)
             && let Some(call) = self.remove(slot)
@@ -107,12 +110,12 @@ impl Node {
     }
 
     /// Answers with streaming replies, if there are any; returns whether that settles the call.
-    pub(super) fn respond_rising(&mut self, slot: Slot) -> bool {
+    pub(super) fn respond_streaming(&mut self, slot: Slot) -> bool {
         let reply_max = self.config.reply_max;
         let Some(call) = self.calls.get_mut(slot) else { return false };
         let (id, Origin::Parent { id: to, .. }) = (call.request.call, &call.origin) else { return false };
         let to = *to;
-        match call.aggregate_rising(self.config.me, reply_max) {
+        match call.aggregate_streaming_replies(self.config.me, reply_max) {
             None => return false,
             Some(Err(cause)) => self.fail(slot, cause),
             Some(Ok(reply)) => {
@@ -127,28 +130,32 @@ impl Node {
 
 impl Call {
     /// Whether the reply of a child is streaming.
-    pub(super) fn is_rising(&self, index: usize) -> bool {
+    pub(super) fn is_streaming(&self, index: usize) -> bool {
         let child = self.children.as_ref().and_then(|children| children.get(index));
         child.is_some_and(|child| child.answer == ChildAnswer::Arriving)
     }
 
     /// Returns the aggregate of streaming replies, if there are any. It takes the replies out of the call, and leaves
     /// the bodies that show their progress.
-    fn aggregate_rising(&mut self, me: Id, reply_max: u64) -> Option<Result<ArrivingReply, Cause>> {
-        let rising = self.rising.as_deref_mut().filter(|rising| !rising.is_empty())?;
-        let own = match std::mem::replace(&mut self.own, Own::Given) {
-            Own::Ready(own) => Some(own.into_parts()),
+    fn aggregate_streaming_replies(
+        &mut self,
+        me: Id,
+        reply_max: u64,
+    ) -> Option<Result<StreamingReply, Cause>> {
+        let streaming = self.streaming.as_deref_mut().filter(|streaming| !streaming.is_empty())?;
+        let own = match std::mem::replace(&mut self.own, OwnPart::Given) {
+            OwnPart::Ready(own) => Some(own.into_parts()),
             _ => None,
         };
         let whole = self.arrived.in_list_order().iter();
         let whole = whole.map(|(place, reply)| (*place, ChildReply::Whole(reply.clone())));
-        let arriving = rising.replies.drain(..).map(|(place, reply)| (place, ChildReply::Arriving(reply)));
+        let arriving = streaming.replies.drain(..).map(|(place, reply)| (place, ChildReply::Arriving(reply)));
         let mut replies: Vec<(u32, ChildReply)> = whole.chain(arriving).collect();
         replies.sort_by_key(|(place, _)| *place);
-        rising.bodies.sort_by_key(|(place, ..)| *place);
+        streaming.bodies.sort_by_key(|(place, ..)| *place);
         self.arrived.clear();
         let replies: Vec<ChildReply> = replies.into_iter().map(|(_, reply)| reply).collect();
-        let reply = aggregate_arriving(own, &replies);
+        let reply = aggregate_streaming(own, &replies);
         let reply = reply.map_err(|error| over_level(me, error));
         Some(reply.and_then(|reply| match reply.len() {
             len if len > reply_max => Err(over_limit(me, len, reply_max)),
@@ -158,9 +165,9 @@ impl Call {
 }
 
 /// The parts of a reply that are still arriving.
-fn bodies(flow: &Flow) -> impl Iterator<Item = &Body> {
-    flow.parts().iter().filter_map(|part| match part {
-        FlowPart::Arriving(body) => Some(body),
-        FlowPart::Here(_) => None,
+fn bodies(data: &StreamingData) -> impl Iterator<Item = &Body> {
+    data.parts().iter().filter_map(|part| match part {
+        StreamingPart::Arriving(body) => Some(body),
+        StreamingPart::Arrived(_) => None,
     })
 }

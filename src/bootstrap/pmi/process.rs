@@ -10,7 +10,7 @@ const VALUE_MIN: usize = 17;
 
 /// What a client knows about this process and about the processes that were started with it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Known {
+pub(super) struct Process {
     pub(super) id: Id,
     /// Number of processes; 0 until a server in port mode has reported it.
     pub(super) count: u32,
@@ -24,7 +24,7 @@ pub(super) struct Known {
     pub(super) one_host: Option<bool>,
 }
 
-impl Known {
+impl Process {
     /// Stores the server's value limit, which includes the terminator; `None` if the limit is too small.
     pub(super) fn set_value_max(&mut self, max: usize) -> Option<()> {
         self.value_max = (max >= VALUE_MIN).then(|| (max - 1).min(VALUE_MAX))?;

@@ -26,13 +26,13 @@ struct Run {
 
 /// The partial calls that have ended.
 #[derive(Debug, Default)]
-pub(super) struct RecentPartial {
+pub(super) struct CompletedPartialCalls {
     /// By the first call of each.
     runs: BTreeMap<CallId, Run>,
     by_time: BTreeSet<(Time, CallId)>,
 }
 
-impl RecentPartial {
+impl CompletedPartialCalls {
     /// Records an ended call that may be requested again `until` then.
     pub(super) fn add(&mut self, call: CallId, until: Time) {
         let CallId { root, sequence } = call;
@@ -63,7 +63,7 @@ impl RecentPartial {
     }
 
     /// Number of leaked times, of calls that were dropped.
-    pub(super) fn strays(&self) -> usize {
+    pub(super) fn leaks(&self) -> usize {
         self.by_time.len().saturating_sub(self.runs.len())
     }
 
@@ -114,43 +114,50 @@ mod tests {
     /// Forty thousand calls took four MiB, and were kept for good.
     #[test]
     fn calls_that_follow_each_other_are_one_entry() {
-        let mut recent = RecentPartial::default();
-        (0..40_000).rev().for_each(|sequence| recent.add(call(2 * sequence), at(100 + sequence)));
-        assert_eq!((recent.runs.len(), recent.next()), (40_000, Some(at(100))));
-        (0..40_000).for_each(|sequence| recent.add(call(2 * sequence + 1), at(50)));
-        assert_eq!((recent.runs.len(), recent.next()), (1, None));
-        assert!(recent.by_time.len() <= 1);
-        assert!(recent.contains(call(0)) && recent.contains(call(79_999)) && !recent.contains(call(80_000)));
-        recent.expire(at(u64::MAX));
-        assert!(recent.contains(call(7)), "time alone makes nothing forgotten");
+        let mut completed = CompletedPartialCalls::default();
+        (0..40_000).rev().for_each(|sequence| completed.add(call(2 * sequence), at(100 + sequence)));
+        assert_eq!((completed.runs.len(), completed.next()), (40_000, Some(at(100))));
+        (0..40_000).for_each(|sequence| completed.add(call(2 * sequence + 1), at(50)));
+        assert_eq!((completed.runs.len(), completed.next()), (1, None));
+        assert!(completed.by_time.len() <= 1);
+        assert!(
+            completed.contains(call(0))
+                && completed.contains(call(79_999))
+                && !completed.contains(call(80_000))
+        );
+        completed.expire(at(u64::MAX));
+        assert!(completed.contains(call(7)), "time alone makes nothing forgotten");
     }
 
     #[test]
     fn they_are_bounded_and_many_go_with_their_time() {
-        let mut recent = RecentPartial::default();
-        (0..70_000).for_each(|sequence| recent.add(call(2 * sequence), at(1000 + sequence)));
-        assert_eq!((recent.runs.len(), recent.by_time.len()), (RUNS_MAX, RUNS_MAX));
-        assert!(recent.contains(call(2 * 69_999)) && !recent.contains(call(0)));
-        recent.expire(at(1000 + 10_000));
-        assert!(recent.contains(call(2 * 10_001)) && !recent.contains(call(2 * 10_000)));
-        recent.expire(at(u64::MAX));
-        assert_eq!((recent.runs.len(), recent.by_time.len(), recent.next()), (RUNS_IDLE, RUNS_IDLE, None));
+        let mut completed = CompletedPartialCalls::default();
+        (0..70_000).for_each(|sequence| completed.add(call(2 * sequence), at(1000 + sequence)));
+        assert_eq!((completed.runs.len(), completed.by_time.len()), (RUNS_MAX, RUNS_MAX));
+        assert!(completed.contains(call(2 * 69_999)) && !completed.contains(call(0)));
+        completed.expire(at(1000 + 10_000));
+        assert!(completed.contains(call(2 * 10_001)) && !completed.contains(call(2 * 10_000)));
+        completed.expire(at(u64::MAX));
+        assert_eq!(
+            (completed.runs.len(), completed.by_time.len(), completed.next()),
+            (RUNS_IDLE, RUNS_IDLE, None)
+        );
     }
 
     proptest! {
         /// For calls of any roots that end in any order, exactly the ended ones are remembered.
         #[test]
         fn it_is_a_set(calls in proptest::collection::vec((0u32..3, 0u64..20, 0u64..9), 0..60)) {
-            let (mut recent, mut model) = (RecentPartial::default(), BTreeSet::new());
+            let (mut completed, mut model) = (CompletedPartialCalls::default(), BTreeSet::new());
             for (root, number, until) in calls {
                 // Includes the highest possible numbers.
                 let sequence = if number < 4 { u64::MAX - number } else { number };
-                recent.add(CallId { root, sequence }, at(until));
+                completed.add(CallId { root, sequence }, at(until));
                 model.insert((root, sequence));
-                prop_assert_eq!(recent.by_time.len(), recent.runs.len());
+                prop_assert_eq!(completed.by_time.len(), completed.runs.len());
                 for root in 0..3 {
                     for sequence in (0..24).chain(u64::MAX - 5..=u64::MAX) {
-                        let there = recent.contains(CallId { root, sequence });
+                        let there = completed.contains(CallId { root, sequence });
                         prop_assert_eq!(there, model.contains(&(root, sequence)));
                     }
                 }

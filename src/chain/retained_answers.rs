@@ -17,11 +17,11 @@ use crate::wire::message::Partial;
 
 /// How long a call is remembered after the root's time limit: no id adopts after the limit, and earlier messages are in
 /// transit for at most this long.
-pub const KEEP: Duration = Duration::from_secs(2);
+pub const RETENTION: Duration = Duration::from_secs(2);
 
 /// An answer that was sent, and may be requested again.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct RetainedAnswer {
     /// The parent that it was sent to.
     pub(super) parent: Id,
     /// Number of parents given up below that one.
@@ -39,7 +39,7 @@ pub(super) struct Kept {
 /// Overhead of a retained answer besides its reply, its report and its ids, in bytes.
 const FIXED: u64 = 512;
 
-impl Kept {
+impl RetainedAnswer {
     /// Its size, in bytes.
     fn bytes(&self) -> u64 {
         let reply = self.answer.reply.len();
@@ -50,8 +50,8 @@ impl Kept {
 
 /// The retained answers of a node.
 #[derive(Debug, Default)]
-pub(super) struct KeptAnswers {
-    answers: BTreeMap<CallId, Kept>,
+pub(super) struct RetainedAnswers {
+    answers: BTreeMap<CallId, RetainedAnswer>,
     by_time: BTreeSet<(Time, CallId)>,
     /// The node's memory budget, and its id for refusals.
     memory: Option<(Budget, Id)>,
@@ -59,10 +59,10 @@ pub(super) struct KeptAnswers {
     budget: OnceCell<Budget>,
 }
 
-impl KeptAnswers {
+impl RetainedAnswers {
     /// Returns an empty set of answers within a quarter of this memory.
-    pub(super) fn of(memory: Budget, me: Id) -> KeptAnswers {
-        KeptAnswers { memory: Some((memory, me)), ..KeptAnswers::default() }
+    pub(super) fn of(memory: Budget, me: Id) -> RetainedAnswers {
+        RetainedAnswers { memory: Some((memory, me)), ..RetainedAnswers::default() }
     }
 
     fn budget(&self) -> &Budget {
@@ -95,36 +95,36 @@ impl KeptAnswers {
 
     /// Retains an answer, with at most `most` in total. If there is no memory for it, it is not retained, and a later
     /// request for it is rejected.
-    pub(super) fn insert(&mut self, call: CallId, mut kept: Kept, most: usize) {
+    pub(super) fn insert(&mut self, call: CallId, mut retained: RetainedAnswer, most: usize) {
         self.remove(call);
-        let bytes = kept.bytes();
+        let bytes = retained.bytes();
         if bytes > self.budget().most() {
             return;
         }
-        while !kept.share.grow(bytes) {
+        while !retained.share.grow(bytes) {
             if !self.drop_soonest() {
                 return;
             }
         }
-        self.by_time.insert((kept.until, call));
-        self.answers.insert(call, kept);
+        self.by_time.insert((retained.until, call));
+        self.answers.insert(call, retained);
         while self.answers.len() > most.max(1) {
             self.drop_soonest();
         }
     }
 
-    pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
+    pub(super) fn get(&self, call: CallId) -> Option<&RetainedAnswer> {
         self.answers.get(&call)
     }
 
-    pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Kept> {
+    pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut RetainedAnswer> {
         self.answers.get_mut(&call)
     }
 
-    pub(super) fn remove(&mut self, call: CallId) -> Option<Kept> {
-        let kept = self.answers.remove(&call)?;
-        self.by_time.remove(&(kept.until, call));
-        Some(kept)
+    pub(super) fn remove(&mut self, call: CallId) -> Option<RetainedAnswer> {
+        let retained = self.answers.remove(&call)?;
+        self.by_time.remove(&(retained.until, call));
+        Some(retained)
     }
 
     /// Drops expired answers.
@@ -135,7 +135,7 @@ impl KeptAnswers {
     }
 
     /// Number of leaked times, of answers that were dropped.
-    pub(super) fn strays(&self) -> usize {
+    pub(super) fn leaks(&self) -> usize {
         self.by_time.len().saturating_sub(self.answers.len())
     }
 
@@ -153,25 +153,29 @@ impl KeptAnswers {
 mod tests {
     use super::*;
 
-    fn kept(until: u64) -> Kept {
+    fn retained(until: u64) -> RetainedAnswer {
         let ids = IdList::range(0..1);
         let until = Time::from_nanos(until);
         let (answer, children, share) = (Box::default(), Vec::new(), Share::default());
-        Kept { parent: 0, skipped: 0, answer, ids, children, until, share }
+        RetainedAnswer { parent: 0, skipped: 0, answer, ids, children, until, share }
     }
 
     /// Answers were counted without their size: 65,536 of them could have any length.
     #[test]
     fn those_with_the_least_time_left_go_when_their_bytes_are_too_many() {
-        let each = kept(1).bytes();
-        let mut answers = KeptAnswers::of(Budget::new(16 * each, "memory"), 7);
+        let each = retained(1).bytes();
+        let mut answers = RetainedAnswers::of(Budget::new(16 * each, "memory"), 7);
         let call = |sequence| CallId { root: 1, sequence };
         for sequence in 1..=6 {
-            answers.insert(call(sequence), Kept { share: answers.share(), ..kept(100 - sequence) }, 100);
+            answers.insert(
+                call(sequence),
+                RetainedAnswer { share: answers.share(), ..retained(100 - sequence) },
+                100,
+            );
         }
-        let kept_calls = (1..=6).filter(|&sequence| answers.get(call(sequence)).is_some());
-        assert!(kept_calls.eq([1, 2, 3, 6]), "each that comes is kept");
-        let long = Kept { share: answers.share(), children: vec![0; 1000], ..kept(200) };
+        let retained_calls = (1..=6).filter(|&sequence| answers.get(call(sequence)).is_some());
+        assert!(retained_calls.eq([1, 2, 3, 6]), "each that comes is kept");
+        let long = RetainedAnswer { share: answers.share(), children: vec![0; 1000], ..retained(200) };
         answers.insert(call(7), long, 100);
         assert_eq!((answers.len(), answers.budget().used()), (4, 4 * each), "one too long costs none");
         answers.expire(Time::from_nanos(100));
@@ -181,11 +185,11 @@ mod tests {
     /// An answer was retained for a call whose answer was already retained. The time of the earlier one was left behind
     /// without an answer, and the loop that drops expired answers never ended.
     #[test]
-    fn what_is_kept_anew_leaves_no_time_behind() {
-        let mut answers = KeptAnswers::default();
+    fn an_answer_retained_again_leaves_no_time_behind() {
+        let mut answers = RetainedAnswers::default();
         let call = CallId { root: 1, sequence: 1 };
-        answers.insert(call, kept(10), 3);
-        answers.insert(call, kept(20), 3);
+        answers.insert(call, retained(10), 3);
+        answers.insert(call, retained(20), 3);
         answers.expire(Time::from_nanos(10));
         assert_eq!((answers.len(), answers.next()), (1, Some(Time::from_nanos(20))));
         answers.expire(Time::from_nanos(20));
@@ -194,10 +198,10 @@ mod tests {
 
     #[test]
     fn those_with_the_least_time_left_go_first() {
-        let mut answers = KeptAnswers::default();
+        let mut answers = RetainedAnswers::default();
         let call = |sequence| CallId { root: 1, sequence };
         for (sequence, until) in [(1, 30), (2, 10), (3, 20), (4, 40)] {
-            answers.insert(call(sequence), kept(until), 3);
+            answers.insert(call(sequence), retained(until), 3);
         }
         assert_eq!((answers.len(), answers.next()), (3, Some(Time::from_nanos(20))));
         assert!(answers.get(call(2)).is_none());
@@ -212,11 +216,11 @@ mod tests {
     #[test]
     fn of_many_those_with_the_least_time_left_go_first() {
         let most = 8;
-        let mut answers = KeptAnswers::default();
+        let mut answers = RetainedAnswers::default();
         let call = |sequence| CallId { root: 1, sequence };
         for sequence in 1..=3 * most as u64 {
             // The times go up and down.
-            answers.insert(call(sequence), kept(sequence * 7 % 25), most);
+            answers.insert(call(sequence), retained(sequence * 7 % 25), most);
         }
         let left = (1..=3 * most as u64).filter(|&sequence| answers.get(call(sequence)).is_some());
         let least = left.clone().map(|sequence| sequence * 7 % 25).min();
