@@ -55,8 +55,8 @@ impl Refusals {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
                 }
                 if held.answers_kept > most {
-                    let kept = held.answers_kept;
-                    findings.add(NAME, format!("id {id} keeps {kept} answers, and takes {most} calls"));
+                    let retained = held.answers_kept;
+                    findings.add(NAME, format!("id {id} keeps {retained} answers, and takes {most} calls"));
                 }
             }
             Observation::Injected { fault: Fault::Close, ids } => self.closed.extend(ids.iter()),

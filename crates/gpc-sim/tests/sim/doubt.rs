@@ -164,7 +164,7 @@ fn functions_begin_in_the_order_in_which_their_calls_came() {
 #[test]
 fn a_released_answer_is_not_retained() {
     let first = meant(&plan(true), request(1..3, FIRST_NS, 0));
-    let keeps_of = |causes: &[Cause], told: &[Entry], memory: u64| {
+    let retains_with = |causes: &[Cause], more: &[Entry], memory: u64| {
         let report = Report { causes: causes.to_vec(), coverage: runs(&[(Status::Done, 2)]) };
         let answer = Answer::Partial(Box::new(Partial { reply: reply(&[1, 2]), report }));
         let answer = Message::Response(Response { call: CALL, answer });
@@ -176,24 +176,24 @@ fn a_released_answer_is_not_retained() {
             Entry::Executed(1, 0),
             Entry::Sent(1, 0, answer),
         ];
-        let at = if matches!(told, [Entry::Limits(_)]) { 0 } else { history.len() };
-        history.splice(at..at, told.iter().cloned());
+        let at = if matches!(more, [Entry::Limits(_)]) { 0 } else { history.len() };
+        history.splice(at..at, more.iter().cloned());
         history.push(Entry::Held(1, Held { answers_kept: 1, memory, ..Held::default() }));
         judged(&history)
     };
-    let keeps = |told: &[Entry], memory: u64| keeps_of(&[], told, memory);
-    assert!(!keeps(&[], 600).contains(&"farewell"));
+    let retains = |more: &[Entry], memory: u64| retains_with(&[], more, memory);
+    assert!(!retains(&[], 600).contains(&"farewell"));
     let release = Entry::Received(1, 0, Message::Release(CALL));
-    assert!(keeps(&[release], 600).contains(&"farewell"));
+    assert!(retains(&[release], 600).contains(&"farewell"));
     let stranger = Entry::Received(1, 2, Message::Release(CALL));
-    assert!(!keeps(&[stranger], 600).contains(&"farewell"), "it was not given to that one");
+    assert!(!retains(&[stranger], 600).contains(&"farewell"), "it was not given to that one");
     let little = Limits { calls_max: 9, adopted_max: 9, memory_max: 9_000, ..Limits::NONE };
-    assert!(!keeps(&[Entry::Limits(little)], 600).contains(&"memory"));
-    assert!(keeps(&[Entry::Limits(little)], 0).contains(&"memory"), "it weighs nothing");
+    assert!(!retains(&[Entry::Limits(little)], 600).contains(&"memory"));
+    assert!(retains(&[Entry::Limits(little)], 0).contains(&"memory"), "it weighs nothing");
     let long = Cause::new(2, Stage::Func, CauseKind::Failed, "x".repeat(300));
-    assert!(!keeps_of(slice::from_ref(&long), &[Entry::Limits(little)], 900).contains(&"memory"));
+    assert!(!retains_with(slice::from_ref(&long), &[Entry::Limits(little)], 900).contains(&"memory"));
     assert!(
-        keeps_of(&[long], &[Entry::Limits(little)], 600).contains(&"memory"),
+        retains_with(&[long], &[Entry::Limits(little)], 600).contains(&"memory"),
         "its report weighs nothing"
     );
 }

@@ -32,16 +32,16 @@ fn a_function_that_runs_when_its_call_ends_is_told() {
         let [sent, held] = ends;
         let begun = then(down(plan(false)), &[Entry::Began(1)]);
         let history = then(then(begun, more), &[sent]);
-        move |told: &[Entry]| {
-            judged(&then(then(history.clone(), told), std::slice::from_ref(&held))).contains(&"tokens")
+        move |more: &[Entry]| {
+            judged(&then(then(history.clone(), more), std::slice::from_ref(&held))).contains(&"tokens")
         }
     };
     let stopped = [Entry::Stopped(1)];
     assert!(failing(&[])(&[]) && !failing(&[])(&stopped));
     assert!(!failing(&[Entry::Ran(1, false)])(&[]), "it has ended");
-    let cancelled = |told: &[Entry]| {
+    let cancelled = |more: &[Entry]| {
         let comes = [Entry::Began(1), Entry::Received(1, 0, Message::Cancel(CALL))];
-        let all = then(then(down(plan(false)), &comes), told);
+        let all = then(then(down(plan(false)), &comes), more);
         judged(&then(all, &[Entry::Held(1, Held::default())])).contains(&"tokens")
     };
     assert!(cancelled(&[]) && !cancelled(&stopped));

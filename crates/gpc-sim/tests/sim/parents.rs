@@ -10,8 +10,8 @@ use gpc_sim::check::Plan;
 use super::history::*;
 
 /// Whether the checker complains: an id with two ids above it is asked by `first` and then by `second`, and sends MOVED
-/// to `told`.
-fn told(first: u32, second: u32, told: u32) -> bool {
+/// to `receiver`.
+fn complains(first: u32, second: u32, receiver: u32) -> bool {
     let asks = |from, skipped| {
         let message = meant(&plan(true), request(2..3, SECOND_NS, skipped));
         [Entry::Received(2, from, message), Entry::Requested(2, from)]
@@ -21,14 +21,14 @@ fn told(first: u32, second: u32, told: u32) -> bool {
     for from in [first, second] {
         history.extend(asks(from, u32::from(from == 0)));
     }
-    history.push(Entry::Sent(2, told, Message::Moved(CALL)));
+    history.push(Entry::Sent(2, receiver, Message::Moved(CALL)));
     judged(&history).contains(&"parents")
 }
 
 #[test]
 fn the_lower_of_two_parents_is_told_whichever_comes_first() {
-    assert!(!told(1, 0, 1) && !told(0, 1, 1));
-    assert!(told(1, 0, 0) && told(0, 1, 0));
+    assert!(!complains(1, 0, 1) && !complains(0, 1, 1));
+    assert!(complains(1, 0, 0) && complains(0, 1, 0));
 }
 
 /// Whether the checker complains: an id refuses id 0 (which skips `skipped` ids) for this reason, and executes when its
