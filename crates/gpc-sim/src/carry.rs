@@ -16,10 +16,10 @@ use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
 use super::hosts::held;
 use super::large::LARGE;
-use super::linked::{Leaving, Said};
+use super::linked::{Origin, OutgoingMessage};
 use super::parcel::{Parcel, Sent};
-use super::path::Came;
-use super::trace::{Shown, digest};
+use super::path::ReceivedMessage;
+use super::trace::{MessageText, digest};
 use super::world::World;
 use chained_gpc::chain::{Config, Input, Node, Output, Time};
 use chained_gpc::wire::budget::Budget;
@@ -69,7 +69,7 @@ impl World {
         let (workers, heartbeat, restart_margin) =
             (self.settings.workers, self.settings.heartbeat, self.settings.under_way_max);
         let limits = self.profile.limits;
-        let (sizes, plan_at_once) = (self.profile.behind.sizes, self.profile.behind.plan_at_once);
+        let (sizes, plan_at_once) = (self.profile.history.sizes, self.profile.history.plan_at_once);
         let (up, incarnation) = (self.hosts.is_up(id), self.hosts.incarnation(id));
         let host = self.hosts.at(id);
         let (started, first_run) = (Time::from_nanos(host.begun), host.run == 0);
@@ -165,7 +165,7 @@ impl World {
     pub(super) fn send(&mut self, from: Id, to: Id, message: Message) {
         self.took_part(to);
         self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
-        self.trace.say(self.now, format_args!("{}", Shown(from, to, &message)));
+        self.trace.say(self.now, format_args!("{}", MessageText(from, to, &message)));
         self.observe(&Observation::Sent { from, to, message: &message });
         let message = self.perhaps_malformed(from, message);
         let message = self.through_bytes(from, message);
@@ -180,7 +180,11 @@ impl World {
     /// Sends a message of `bytes` bytes over the network.
     pub(super) fn transmit(&mut self, from: Id, to: Id, message: Message, bytes: u64, data: bool) {
         if !self.is_linked(from, to) {
-            return self.send_when_up(from, to, Leaving { message, bytes, data, said: Said::ByNode });
+            return self.send_when_up(
+                from,
+                to,
+                OutgoingMessage { message, bytes, data, origin: Origin::ByNode },
+            );
         }
         let slowness = self.slowness(from);
         let arrival = self.hosts.leave(self.now, from, to, bytes, slowness);
@@ -208,7 +212,7 @@ impl World {
     /// Schedules the arrival of a message. Where one event serves for arrival and handling, it is due when the receiver
     /// has read the message.
     pub(super) fn on_its_way(&mut self, parcel: Parcel, arrival: u64) {
-        let at = arrival.saturating_add(self.looked_at_later(parcel.from, parcel.to));
+        let at = arrival.saturating_add(self.arrival_delay(parcel.from, parcel.to));
         let parcel = Box::new(parcel);
         self.queue.push(at, Event::Arrive(parcel));
     }
@@ -220,7 +224,7 @@ impl World {
     }
 
     /// Delay between arrival and the event of arrival: the receiver's overhead where one event serves for both, else 0.
-    fn looked_at_later(&self, from: Id, to: Id) -> u64 {
+    fn arrival_delay(&self, from: Id, to: Id) -> u64 {
         if self.takes_in_at_once() { self.hosts.cost(from, to).overhead_ns } else { 0 }
     }
 
@@ -255,9 +259,9 @@ impl World {
                 let runs = [self.hosts.run(from), self.hosts.run(to)];
                 mishaps.repeats.remember(sent, from, to, runs, copy);
             }
-            let stalls = data && self.profile.behind.stalls && sent < mishaps.end;
+            let stalls = data && self.profile.history.stalls && sent < mishaps.end;
             // Where data already wait, those of another child arrive after the limit.
-            let waits = stalls && self.flows.is_waited_for(to, &message);
+            let waits = stalls && self.streaming.is_waited_for(to, &message);
             let stalls = stalls && self.random.chance(1, if waits { 2 } else { STALLED_PARTS });
             late = match stalls {
                 true if waits || self.random.chance(1, 2) => mishaps.longest,
@@ -265,7 +269,7 @@ impl World {
                 false => mishaps.lateness(&mut self.random, sent),
             };
             if stalls {
-                self.flows.stall(to, &message);
+                self.streaming.stall(to, &message);
             }
             if matches!(message, Message::Request(_)) {
                 let forged;
@@ -351,12 +355,12 @@ impl World {
         if let Some(until) = cut {
             return self.queue.push(until, Event::Arrive(parcel));
         }
-        let (slowness, behind) = (self.slowness(to), self.looked_at_later(from, to));
-        let taken_in = self.hosts.take_in(self.now - behind, from, to, slowness);
+        let (slowness, delay) = (self.slowness(to), self.arrival_delay(from, to));
+        let taken_in = self.hosts.take_in(self.now - delay, from, to, slowness);
         if let Some(linked) = &mut self.linked {
             linked.taken_in(to, parcel.passage, taken_in);
         }
-        if behind > 0 && taken_in <= self.now {
+        if delay > 0 && taken_in <= self.now {
             let parcel = *parcel;
             return self.handle(parcel);
         }
@@ -402,8 +406,8 @@ impl World {
         }
         if self.paths.is_some() {
             let alone = self.hosts.cost(from, to).message_ns(wire_bytes(message));
-            let came = Came { from, to, down, sent: sent.time(), received: self.now, alone };
-            self.paths.as_mut().into_iter().for_each(|paths| paths.came(came));
+            let received = ReceivedMessage { from, to, down, sent: sent.time(), received: self.now, alone };
+            self.paths.as_mut().into_iter().for_each(|paths| paths.record(received));
         }
         if sent.is_data() {
             return self.data_came(parcel);

@@ -111,7 +111,7 @@ impl World {
     /// restarted, or when its call numbers have jumped.
     pub(super) fn remember_request(&mut self, at: Id, message: &Message) {
         if let Message::Request(request) = message
-            && self.profile.behind.copies
+            && self.profile.history.copies
             && self.scenario.n <= LARGE
             && !request.partial
             && request.data.is_empty()

@@ -60,7 +60,8 @@ impl World {
 
     /// Runs func, which has taken `taken` bytes of its data before. It ends, or continues when more data arrive.
     fn func(&mut self, id: Id, request: &Request, taken: u64) {
-        let (call, told, ns) = (request.call, self.told(request), self.takes(id, self.scenario.func_ns));
+        let (call, as_sent, ns) =
+            (request.call, self.is_as_sent(request), self.takes(id, self.scenario.func_ns));
         if self.takes_as_they_come(call) {
             let whole = self.take(request, taken);
             let Some(true) = whole else {
@@ -75,7 +76,7 @@ impl World {
             };
         }
         // A driver joins the data of a reply into one buffer; a node accepts them in parts as well.
-        let reply = if told { self.parts_given(id, call) } else { self.of_nobody(id) };
+        let reply = if as_sent { self.parts_given(id, call) } else { self.of_nobody(id) };
         self.act(id, call, ns, reply);
     }
 
@@ -249,7 +250,7 @@ impl World {
     }
 
     /// Whether a request carries what its caller sent.
-    fn told(&self, request: &Request) -> bool {
+    fn is_as_sent(&self, request: &Request) -> bool {
         let Some(CallState { plan, .. }) = self.call(request.call) else { return false };
         let data =
             || request.data.as_bytes().is_some_and(|given| self.checkers.is_data(request.call, &given));

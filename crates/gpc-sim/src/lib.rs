@@ -31,11 +31,11 @@
 //! | [`cost`], `hosts` | cost of messages; work of processes |
 //! | `cores`, `scheduler` | cores that processes share; gives them to processes |
 //! | `fit`, `path` | costs that explain measurements; the critical path of a call |
-//! | `faults`, `happen` | faults: their list, `plan` of a run, `links` that break; injects them |
+//! | `faults`, `inject` | faults: their list, `plan` of a run, `links` that break; injects them |
 //! | `profile` | properties of a run with faults |
-//! | `behind`, `other_calls` | history of its nodes; calls between the planned ones |
+//! | `history`, `other_calls` | history of its nodes; calls between the planned ones |
 //! | `forged`, `malformed` | messages of ids without a part in the call; malformed answers |
-//! | `flows`, `long_replies` | long replies on their way; their steps |
+//! | `streaming`, `long_replies` | streaming replies; their steps |
 //! | `pieces`, `request_data` | request data on their way in pieces; their steps |
 //! | `as_bytes` | messages through their bytes |
 //! | [`check`] | the checkers, a file for each kind of rule; `book` is their shared state |
@@ -66,7 +66,6 @@
 //! ```
 
 mod as_bytes;
-mod behind;
 mod by_call;
 mod calls;
 mod carry;
@@ -79,11 +78,11 @@ mod event;
 mod exhaustive;
 mod faults;
 pub mod fit;
-mod flows;
 mod forged;
 mod functions;
-mod happen;
+mod history;
 mod hosts;
+mod inject;
 mod large;
 mod linked;
 mod long_replies;
@@ -105,6 +104,7 @@ mod run;
 mod scenario;
 mod scheduler;
 mod spot;
+mod streaming;
 #[cfg(test)]
 mod tests;
 mod time;

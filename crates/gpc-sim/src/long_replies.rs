@@ -1,4 +1,4 @@
-//! Steps of long replies: their heads and their data travel as separate messages.
+//! Steps of streaming replies: their heads and their data travel as separate messages.
 
 use gpc_trees::Id;
 
@@ -21,7 +21,7 @@ const HELD_PARTS: u64 = 2;
 impl World {
     /// Sends the head of a long reply; returns whether the message was one.
     pub(super) fn send_long(&mut self, from: Id, to: Id, message: &Message) -> bool {
-        self.flows.ends(from, to, message);
+        self.streaming.ends(from, to, message);
         let Message::Response(Response { call, answer }) = message else { return false };
         let Some(reply) = long(answer) else { return false };
         let (data, _) = Body::arriving(reply.data.len());
@@ -30,7 +30,7 @@ impl World {
         let answer = Answer::Arriving(Box::new(head));
         self.transmit(from, to, Message::Response(Response { call: *call, answer }), bytes, false);
         self.perhaps_held(from, to, *call, &reply);
-        self.flows.going.insert((from, *call), (to, reply));
+        self.streaming.outgoing.insert((from, *call), (to, reply));
         self.send_data(from, *call);
         self.perhaps_breaks(from, *call);
         true
@@ -42,12 +42,12 @@ impl World {
         let Some(longest) = self.mishaps.as_ref().filter(|it| self.now < it.end).map(|it| it.longest) else {
             return;
         };
-        let behind = &mut self.profile.behind;
-        if passed_on && behind.stalls && behind.random.chance(1, HELD_PARTS) {
+        let history = &mut self.profile.history;
+        if passed_on && history.stalls && history.random.chance(1, HELD_PARTS) {
             // Mostly until the limit has passed: then this id has data that it has not forwarded.
-            let lasts = if behind.random.chance(2, 3) { longest } else { behind.random.below(longest) };
+            let lasts = if history.random.chance(2, 3) { longest } else { history.random.below(longest) };
             let until = self.now + 1 + lasts;
-            self.flows.held.insert((from, call));
+            self.streaming.held.insert((from, call));
             self.inject(Fault::Delay, &[from, to]);
             self.queue.push(until, Event::GoesUp { id: from, run: self.hosts.run(from), call });
         }
@@ -55,18 +55,19 @@ impl World {
 
     /// Sends the data of a reply that was held.
     pub(super) fn goes_up(&mut self, id: Id, run: u32, call: CallId) {
-        if self.hosts.is_up(id) && self.hosts.run(id) == run && self.flows.held.remove(&(id, call)) {
+        if self.hosts.is_up(id) && self.hosts.run(id) == run && self.streaming.held.remove(&(id, call)) {
             self.send_data(id, call);
         }
     }
 
     /// Sometimes breaks a link of a child whose data a long reply waits for; perhaps the link that carries the data.
     fn perhaps_breaks(&mut self, id: Id, call: CallId) {
-        let Some(mishaps) = self.mishaps.as_mut().filter(|_| self.flows.going.contains_key(&(id, call)))
+        let Some(mishaps) =
+            self.mishaps.as_mut().filter(|_| self.streaming.outgoing.contains_key(&(id, call)))
         else {
             return;
         };
-        let below = self.flows.coming.range((id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));
+        let below = self.streaming.incoming.range((id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));
         let mut below = below.filter(|((_, _, of), _)| *of == call).map(|((_, child, _), _)| *child);
         let Some(child) = below.next().filter(|_| mishaps.breaks_reply(self.now)) else { return };
         let latest = self.hosts.cost(id, child).latency_ns;
@@ -77,14 +78,14 @@ impl World {
 
     /// Sends the data of a long reply once they are complete.
     fn send_data(&mut self, from: Id, call: CallId) {
-        if self.flows.held.contains(&(from, call)) {
+        if self.streaming.held.contains(&(from, call)) {
             return;
         }
-        let Some((to, reply)) = self.flows.going.get(&(from, call)) else { return };
+        let Some((to, reply)) = self.streaming.outgoing.get(&(from, call)) else { return };
         let to = *to;
         pass_on(&reply.data);
         let Some(whole) = reply.whole() else { return };
-        self.flows.going.remove(&(from, call));
+        self.streaming.outgoing.remove(&(from, call));
         let bytes = whole.data.len() as u64;
         self.trace.say(self.now, format_args!("{from} -> {to}: the {bytes} bytes of its reply to {call}"));
         let answer = Answer::Reply(whole);
@@ -93,7 +94,7 @@ impl World {
 
     /// Handles a message that may be the head of a long reply; returns whether it was.
     pub(super) fn head_came(&mut self, at: Id, from: Id, message: &Message) -> bool {
-        self.flows.hears(at, from, message);
+        self.streaming.hears(at, from, message);
         self.report_need_of_whole(at, from, message);
         let Message::Response(Response { call, answer: Answer::Arriving(head) }) = message else {
             return false;
@@ -105,7 +106,7 @@ impl World {
         }
         let passes_on = self.node(at).is_some_and(|node| node.passes_on(from, *call));
         let (data, writer) = Body::arriving(head.data.len());
-        self.flows.coming.insert((at, from, *call), passes_on.then_some(writer));
+        self.streaming.incoming.insert((at, from, *call), passes_on.then_some(writer));
         if passes_on {
             let head = StreamingReply { data: data.into(), ..StreamingReply::clone(head) };
             let answer = Answer::Arriving(Box::new(head));
@@ -134,7 +135,7 @@ impl World {
         let Message::Response(Response { call, answer: Answer::Reply(reply) }) = &message else { return };
         let call = *call;
         // Data without their head are dropped.
-        let Some(writer) = self.flows.coming.remove(&(at, from, call)) else { return };
+        let Some(writer) = self.streaming.incoming.remove(&(at, from, call)) else { return };
         if writer.is_none() && !self.node(at).is_some_and(|node| node.awaits(from, call)) {
             return;
         }

@@ -29,7 +29,7 @@ impl World {
         let way = self.random.below(7);
         let merges = self.call(call).is_some_and(|state| state.plan.callback);
         let values = self.call(call).is_some_and(|state| state.plan.callback && state.plan.partial)
-            && self.profile.behind.random.chance(2, 3);
+            && self.profile.history.random.chance(2, 3);
         let bad = match answer {
             Answer::Partial(partial) if values && GARBLES.contains(&way) => bad_values(partial, way),
             _ if way == BLAMES => blaming(answer, call.root),

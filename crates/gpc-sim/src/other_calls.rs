@@ -15,11 +15,11 @@ const TICKET: u64 = u64::MAX;
 impl World {
     /// Sometimes has a root make calls over no ids. Each is refused at once, and uses up a call number.
     pub(super) fn calls_others(&mut self, root: Id) {
-        let behind = &mut self.profile.behind;
-        if !behind.calls_others || behind.random.chance(1, 2) {
+        let history = &mut self.profile.history;
+        if !history.calls_others || history.random.chance(1, 2) {
             return;
         }
-        let Some(&count) = behind.random.pick(&BETWEEN) else { return };
+        let Some(&count) = history.random.pick(&BETWEEN) else { return };
         for _ in 0..count {
             let now = Time::from_nanos(self.now);
             let start = Start { ids: IdList::range(0..0), ..Start::new(0) };

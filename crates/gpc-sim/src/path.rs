@@ -63,7 +63,7 @@ const NONE: Mark = Mark { peer: 0, queued: 0, sent: 0, received: 0 };
 
 /// A message that was received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Came {
+pub(super) struct ReceivedMessage {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) down: bool,
@@ -86,8 +86,8 @@ impl Paths {
         self.last_answer.fill(NONE);
     }
 
-    pub(super) fn came(&mut self, came: Came) {
-        let Came { from, to, down, sent, received, alone } = came;
+    pub(super) fn record(&mut self, message: ReceivedMessage) {
+        let ReceivedMessage { from, to, down, sent, received, alone } = message;
         let queued = u32::try_from((received - sent).saturating_sub(alone)).unwrap_or(u32::MAX);
         let marks = if down { &mut self.request } else { &mut self.last_answer };
         marks[to as usize] = Mark { peer: from, queued, sent, received };

@@ -10,7 +10,7 @@ use super::faults::Passage;
 use chained_gpc::wire::{Body, BodyWriter, CallId};
 
 /// Data on their way from one id to another.
-pub(super) struct Coming {
+pub(super) struct Transfer {
     pub(super) passage: Passage,
     /// The sender's part of the data, and their destination.
     pub(super) source: Body,
@@ -26,7 +26,7 @@ pub(super) type Place = u64;
 #[derive(Default)]
 pub(super) struct Pieces {
     /// Indexed by id; `None` if the id has no transfer.
-    all: Vec<Option<Box<AtId>>>,
+    all: Vec<Option<Box<Transfers>>>,
     next: Place,
     /// Calls whose data arrived in pieces.
     calls: Vec<CallId>,
@@ -34,9 +34,9 @@ pub(super) struct Pieces {
 
 /// Transfers to and from an id: mostly of one call.
 #[derive(Default)]
-struct AtId {
+struct Transfers {
     /// Ordered by place.
-    coming: SmallVec<[(Place, CallId, Id, Coming); 1]>,
+    incoming: SmallVec<[(Place, CallId, Id, Transfer); 1]>,
     below: SmallVec<[(CallId, Receivers); 1]>,
 }
 
@@ -71,9 +71,9 @@ impl Receivers {
     }
 }
 
-impl AtId {
-    fn coming(&self, call: CallId) -> impl Iterator<Item = (Place, Id, &Coming)> {
-        let all = self.coming.iter().filter(move |(_, its, ..)| *its == call);
+impl Transfers {
+    fn incoming(&self, call: CallId) -> impl Iterator<Item = (Place, Id, &Transfer)> {
+        let all = self.incoming.iter().filter(move |(_, its, ..)| *its == call);
         all.map(|(place, _, from, it)| (*place, *from, it))
     }
 
@@ -84,18 +84,18 @@ impl AtId {
 }
 
 impl Pieces {
-    fn of(&self, id: Id) -> Option<&AtId> {
+    fn of(&self, id: Id) -> Option<&Transfers> {
         self.all.get(id as usize)?.as_deref()
     }
 
-    fn or_new(&mut self, id: Id) -> &mut AtId {
+    fn or_new(&mut self, id: Id) -> &mut Transfers {
         if self.all.len() <= id as usize {
             self.all.resize_with(id as usize + 1, || None);
         }
         self.all[id as usize].get_or_insert_default()
     }
 
-    pub(super) fn push(&mut self, at: Id, from: Id, call: CallId, it: Coming) {
+    pub(super) fn push(&mut self, at: Id, from: Id, call: CallId, it: Transfer) {
         let place = self.next;
         self.next += 1;
         let below = &mut self.or_new(from).below;
@@ -103,16 +103,16 @@ impl Pieces {
             Some((_, receivers)) => receivers.all.push((place, Some(at))),
             None => below.push((call, Receivers::of(place, at))),
         }
-        self.or_new(at).coming.push((place, call, from, it));
+        self.or_new(at).incoming.push((place, call, from, it));
         if !self.calls.contains(&call) {
             self.calls.push(call);
         }
     }
 
     pub(super) fn remove(&mut self, at: Id, call: CallId, place: Place) {
-        let Some(here) = self.all.get_mut(at as usize).and_then(Option::as_deref_mut) else { return };
-        let Some(index) = here.coming.iter().position(|(its, ..)| *its == place) else { return };
-        let (_, _, from, _) = here.coming.remove(index);
+        let Some(transfers) = self.all.get_mut(at as usize).and_then(Option::as_deref_mut) else { return };
+        let Some(index) = transfers.incoming.iter().position(|(its, ..)| *its == place) else { return };
+        let (_, _, from, _) = transfers.incoming.remove(index);
         self.drop_unused(at);
         let Some(there) = self.all.get_mut(from as usize).and_then(Option::as_deref_mut) else { return };
         there.below.retain(|(its, to)| *its != call || !to.remove(place));
@@ -120,7 +120,7 @@ impl Pieces {
     }
 
     fn drop_unused(&mut self, id: Id) {
-        self.all[id as usize].take_if(|it| it.coming.is_empty() && it.below.is_empty());
+        self.all[id as usize].take_if(|it| it.incoming.is_empty() && it.below.is_empty());
     }
 
     /// The first transfer from one id to another whose link is up; removes those whose link is lost.
@@ -130,14 +130,14 @@ impl Pieces {
         from: Id,
         call: CallId,
         stands: impl Fn(Passage) -> bool,
-    ) -> Option<(Place, &mut Coming)> {
-        let its = self.of(at)?.coming(call).filter(|(_, sender, _)| *sender == from);
+    ) -> Option<(Place, &mut Transfer)> {
+        let its = self.of(at)?.incoming(call).filter(|(_, sender, _)| *sender == from);
         let lost: SmallVec<[Place; 2]> =
             its.filter(|(.., it)| !stands(it.passage)).map(|(place, ..)| place).collect();
         lost.into_iter().for_each(|place| self.remove(at, call, place));
-        let here = self.all[at as usize].as_deref_mut()?;
+        let transfers = self.all[at as usize].as_deref_mut()?;
         let (place, .., it) =
-            here.coming.iter_mut().find(|(_, its, sender, _)| (*its, *sender) == (call, from))?;
+            transfers.incoming.iter_mut().find(|(_, its, sender, _)| (*its, *sender) == (call, from))?;
         Some((*place, it))
     }
 
@@ -146,11 +146,14 @@ impl Pieces {
     pub(super) fn drop_lost(&mut self, id: Id, peer: Option<Id>, stands: impl Fn(Id, Passage) -> bool) {
         let concerned = |other: Id| peer.is_none_or(|peer| peer == other);
         for call in self.calls.clone() {
-            let Some(here) = self.of(id) else { return };
-            let to = here.coming(call).filter(|(_, from, _)| concerned(*from)).map(|(place, ..)| (id, place));
-            let sent = here.below(call).filter(|(_, to)| concerned(*to)).map(|(place, to)| (to, place));
+            let Some(transfers) = self.of(id) else { return };
+            let to = transfers
+                .incoming(call)
+                .filter(|(_, from, _)| concerned(*from))
+                .map(|(place, ..)| (id, place));
+            let sent = transfers.below(call).filter(|(_, to)| concerned(*to)).map(|(place, to)| (to, place));
             let lost = |&(at, place): &(Id, Place)| {
-                let mut there = self.of(at).into_iter().flat_map(|there| there.coming(call));
+                let mut there = self.of(at).into_iter().flat_map(|there| there.incoming(call));
                 there.any(|(its, _, it)| its == place && !stands(at, it.passage))
             };
             let lost: Vec<(Id, Place)> = to.chain(sent).filter(lost).collect();
@@ -160,6 +163,6 @@ impl Pieces {
 
     /// Ids that receive data of a call from this id.
     pub(super) fn below(&self, from: Id, call: CallId) -> SmallVec<[Id; 4]> {
-        self.of(from).into_iter().flat_map(|here| here.below(call)).map(|(_, to)| to).collect()
+        self.of(from).into_iter().flat_map(|transfers| transfers.below(call)).map(|(_, to)| to).collect()
     }
 }

@@ -6,7 +6,7 @@ use super::check::{Carries, Plan};
 use super::crash::Crash;
 use super::event::Event;
 use super::faults::{FaultSet, Mishaps, Times};
-use super::happen::QUIET_NS;
+use super::inject::QUIET_NS;
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::time::BEGIN;
 use super::world::World;

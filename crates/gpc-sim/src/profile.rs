@@ -8,9 +8,9 @@ use std::num::NonZeroU32;
 
 use gpc_trees::{Id, Tree};
 
-use super::behind::Behind;
 use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
+use super::history::History;
 use super::large::LARGE;
 use super::random::Random;
 use super::scenario::Scenario;
@@ -76,19 +76,19 @@ pub(super) enum ShortWays {
 
 /// Largest sizes that the calls of a run carry.
 #[derive(Clone, Copy, Debug, Default)]
-struct Most {
+struct MaxSizes {
     reply: u64,
     reply_header: u64,
     data: u64,
     header: u64,
 }
 
-impl Most {
+impl MaxSizes {
     /// Limits the sizes to those of a large world of `n` ids.
-    fn of_many(self, n: u64) -> Most {
-        let Most { reply, reply_header, data, header } = self;
+    fn of_many(self, n: u64) -> MaxSizes {
+        let MaxSizes { reply, reply_header, data, header } = self;
         let [given, asked] = [MANY_REPLIES / n, MANY_REQUESTS / n].map(|most| most.max(NAMED));
-        Most {
+        MaxSizes {
             reply: reply.min(given),
             reply_header: reply_header.min(given),
             data: data.min(asked),
@@ -102,7 +102,7 @@ impl Most {
 pub(super) struct Profile {
     /// Theme of the run: the faults that were drawn together.
     pub(super) theme: Option<FaultSet>,
-    most: Most,
+    most: MaxSizes,
     /// Whether replies may be so long that they are forwarded as they arrive.
     pub(super) is_long: bool,
     pub(super) short_ways: ShortWays,
@@ -120,7 +120,7 @@ pub(super) struct Profile {
     pub(super) full_sockets: bool,
     /// Whether the run times of functions were drawn, because the scenario leaves them open.
     pub(super) times_drawn: bool,
-    pub(super) behind: Behind,
+    pub(super) history: History,
 }
 
 impl Default for Profile {
@@ -129,7 +129,7 @@ impl Default for Profile {
         let (short_ways, limits) = (ShortWays::Odd, None);
         Profile {
             theme: None,
-            most: Most::default(),
+            most: MaxSizes::default(),
             is_long: false,
             short_ways,
             limits,
@@ -139,7 +139,7 @@ impl Default for Profile {
             gives_back: false,
             full_sockets: false,
             times_drawn: false,
-            behind: Behind::default(),
+            history: History::default(),
         }
     }
 }
@@ -159,25 +159,25 @@ impl Profile {
         let most = match random.below(8) {
             // These requests may take the fast path; their funcs reply with more than it holds uncounted.
             0..2 if limits.is_some_and(is_filled) => {
-                Most { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 2000 }
+                MaxSizes { reply: 2 * FILLING, reply_header: 32, data: NARROW, header: 2000 }
             }
             2 | 3 if limits.is_some_and(is_filled) => {
-                Most { reply: FILLING, reply_header: FILLING, data: NARROW, header: 32 }
+                MaxSizes { reply: FILLING, reply_header: FILLING, data: NARROW, header: 32 }
             }
             _ if limits.is_some_and(is_filled) => {
-                Most { reply: FILLING, reply_header: 32, data: FILLING, header: 2000 }
+                MaxSizes { reply: FILLING, reply_header: 32, data: FILLING, header: 2000 }
             }
-            _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
-            0 | 4 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
-            1 => Most { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
-            2 => Most { reply: 2000, reply_header: 200, data: 20_000, header: 2000 },
-            3 => Most { reply: 8, ..Most::default() },
-            _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
+            _ if limits.is_some() => MaxSizes { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
+            0 | 4 => MaxSizes { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
+            1 => MaxSizes { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
+            2 => MaxSizes { reply: 2000, reply_header: 200, data: 20_000, header: 2000 },
+            3 => MaxSizes { reply: 8, ..MaxSizes::default() },
+            _ => MaxSizes { reply: 40, reply_header: 16, data: 24, header: 16 },
         };
-        let behind = Behind::draw(scenario.seed, scenario.n);
-        let limits = limits.map(|limits| Limits { children_odd: behind.children_odd, ..limits });
+        let history = History::draw(scenario.seed, scenario.n);
+        let limits = limits.map(|limits| Limits { children_odd: history.children_odd, ..limits });
         let most = match limits {
-            None if behind.long => Most { reply: LONG_REPLIES / n, ..most },
+            None if history.long => MaxSizes { reply: LONG_REPLIES / n, ..most },
             _ => most,
         };
         let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
@@ -198,13 +198,13 @@ impl Profile {
             },
             full_sockets: random.chance(1, 3),
             times_drawn,
-            behind,
+            history,
         }
     }
 
     /// Whether the next call forwards its replies as they arrive, without callback: most calls with long replies do.
     pub(super) fn passes_on(&mut self) -> bool {
-        self.is_long && self.behind.random.chance(3, 4)
+        self.is_long && self.history.random.chance(3, 4)
     }
 
     /// Whether memory is the only narrow limit.
@@ -224,7 +224,7 @@ impl Profile {
 
     /// Draws the bytes of each id's reply and of each request's data, and the other contents of a call.
     pub(super) fn carried(&self, random: &mut Random, scenario: &Scenario) -> (u32, u32, Carries) {
-        let Most { reply, reply_header, data, header } = self.most;
+        let MaxSizes { reply, reply_header, data, header } = self.most;
         // Empty data are a case of their own.
         let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
         let (mut reply, mut data) = (size(reply), size(data));

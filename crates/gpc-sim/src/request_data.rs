@@ -7,7 +7,7 @@ use super::event::Event;
 use super::faults::{Mishaps, Passage};
 use super::large::LARGE;
 use super::linked::Linked;
-use super::pieces::Coming;
+use super::pieces::Transfer;
 use super::profile::PIECES;
 use super::world::World;
 use chained_gpc::chain::Input;
@@ -52,7 +52,7 @@ impl World {
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
-        self.pieces.push(at, from, call, Coming { passage, source, writer });
+        self.pieces.push(at, from, call, Transfer { passage, source, writer });
         self.next_piece(at, from, call);
         Message::Request(request)
     }

@@ -113,7 +113,7 @@ impl World {
             // `Event::Handle` continues the process.
             Some(Event::Arrive(parcel)) => self.arrive(parcel),
             Some(event) => {
-                self.happen_at_once(event);
+                self.handle_now(event);
                 self.go_on(id);
             }
         }

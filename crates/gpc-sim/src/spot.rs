@@ -102,7 +102,7 @@ impl World {
     /// which refuses it.
     fn offers_no_place(&mut self, id: Id, from: Id, short: &ShortRequest<'_>) {
         let now = Time::from_nanos(self.now);
-        if self.scenario.n > LARGE || !self.profile.behind.random.chance(1, NO_PLACE) {
+        if self.scenario.n > LARGE || !self.profile.history.random.chance(1, NO_PLACE) {
             return;
         }
         let particulars = Particulars { position: short.particulars.total, ..short.particulars };

@@ -47,7 +47,7 @@ impl Trace {
     pub(super) fn say(&mut self, at: u64, text: fmt::Arguments<'_>) {
         if self.deep {
             // Writing to a hash never fails.
-            let _ = Folding(self).write_fmt(text);
+            let _ = HashWriter(self).write_fmt(text);
         }
         if let Some(lines) = &mut self.lines
             && lines.len() < LINES_MAX
@@ -67,9 +67,9 @@ impl Trace {
 }
 
 /// A writer that adds text to the hash.
-struct Folding<'a>(&'a mut Trace);
+struct HashWriter<'a>(&'a mut Trace);
 
-impl fmt::Write for Folding<'_> {
+impl fmt::Write for HashWriter<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for bytes in text.as_bytes().chunks(8) {
             let word = bytes.iter().fold(bytes.len() as u64, |word, byte| word << 8 | u64::from(*byte));
@@ -107,11 +107,11 @@ pub(super) fn digest(message: &Message) -> u64 {
 }
 
 /// A message as text.
-pub(super) struct Shown<'a>(pub(super) Id, pub(super) Id, pub(super) &'a Message);
+pub(super) struct MessageText<'a>(pub(super) Id, pub(super) Id, pub(super) &'a Message);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for MessageText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shown(from, to, message) = self;
+        let MessageText(from, to, message) = self;
         write!(f, "{from} -> {to}: ")?;
         match message {
             Message::Request(request) => {

@@ -18,7 +18,6 @@ use super::cost::Topology;
 use super::crash::Crashes;
 use super::event::Event;
 use super::faults::{Fault, Mishaps};
-use super::flows::Flows;
 use super::hosts::Hosts;
 use super::linked::{Linked, Linking};
 use super::path::Paths;
@@ -27,6 +26,7 @@ use super::profile::Profile;
 use super::queue::{Next, Queue};
 use super::random::Random;
 use super::scenario::{REPLY_BYTES, Scenario};
+use super::streaming::StreamingReplies;
 use super::time::BEGIN;
 use super::trace::Trace;
 use chained_gpc::chain::{Heartbeat, Input, JobResult, Outputs, Start};
@@ -97,7 +97,7 @@ pub(super) struct World {
     pub(super) profile: Profile,
     pub(super) calls: Calls,
     pub(super) pieces: Pieces,
-    pub(super) flows: Flows,
+    pub(super) streaming: StreamingReplies,
     /// The last request of each root at an id, in worlds that duplicate requests: see
     /// [`remember_request`](World::remember_request).
     pub(super) asked: BTreeMap<(Id, Id), Arc<Request>>,
@@ -130,7 +130,7 @@ impl World {
             profile: Profile::default(),
             calls: Calls::default(),
             pieces: Pieces::default(),
-            flows: Flows::default(),
+            streaming: StreamingReplies::default(),
             asked: BTreeMap::new(),
             checkers: Checkers::new(),
             trace: Trace::new(scenario.trace, scenario.n),
@@ -202,7 +202,7 @@ impl World {
                 self.took_part(id);
                 self.timer(id);
             }
-            Next::Event(event) => self.happen(event),
+            Next::Event(event) => self.handle_event(event),
         }
         if self.linked.is_some() {
             self.take_in_arrivals();
@@ -238,7 +238,7 @@ impl World {
         self.input(id, Input::Tick);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         if let Some(until) = event.at().and_then(|id| self.paused_until(id)) {
             // After a pause the chain expects its inputs in this order: lost links before ended functions.
             let later = u64::from(matches!(event, Event::Ran { .. } | Event::Answered { .. })) * ENDED_LATER;
@@ -248,10 +248,10 @@ impl World {
             return self.queue.push(at, event);
         }
         let event = self.share_cores(event);
-        event.into_iter().for_each(|event| self.happen_at_once(event));
+        event.into_iter().for_each(|event| self.handle_now(event));
     }
 
-    pub(super) fn happen_at_once(&mut self, event: Event) {
+    pub(super) fn handle_now(&mut self, event: Event) {
         if self.crashes.parts.is_some() {
             event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
         }

@@ -39,14 +39,19 @@ pub(super) fn check(book: &mut Book, call: CallId, outcome: &Outcome, findings: 
     if std::mem::replace(&mut record.finished, true) {
         return findings.add(NAME, format!("call {call} ends twice"));
     }
-    let Some(unreached) = told(book, call, outcome, findings) else { return };
+    let Some(unreached) = check_outcome(book, call, outcome, findings) else { return };
     if let Some(record) = book.calls.get_mut(&call) {
         record.unreached = unreached;
     }
 }
 
 /// Checks an outcome; returns the positions that it reports as unreached.
-fn told(book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) -> Option<BTreeSet<u32>> {
+fn check_outcome(
+    book: &Book,
+    call: CallId,
+    outcome: &Outcome,
+    findings: &mut Findings,
+) -> Option<BTreeSet<u32>> {
     let record = book.calls.get(&call)?;
     let members = members(record);
     let coverage = match (&outcome.result, &outcome.report) {

@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::book::{Book, extra_ns};
 use super::findings::Findings;
 use super::record::Record;
-use super::refusals::KEPT_PARTS;
+use super::refusals::RETAINED_PARTS;
 use super::{Held, Observation};
 use crate::large::LARGE;
 use crate::ranges::forget_keys;
@@ -135,7 +135,7 @@ impl Bounds {
         let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
         let answers = match (held.calls, book.limits) {
             // Retained answers have a fixed share of the memory.
-            (0, Some(limits)) => (limits.memory_max / KEPT_PARTS).min(held.retained_answers as u64 * largest),
+            (0, Some(limits)) => (limits.memory_max / RETAINED_PARTS).min(held.retained_answers as u64 * largest),
             _ => (held.calls + held.retained_answers) as u64 * largest,
         };
         Some(data + answers)

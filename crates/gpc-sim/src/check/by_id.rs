@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-/// A map by two ids, bounded by the pairs that have communicated. `HERE` pairs of an id are stored inline, enough for
+/// A map by two ids, bounded by the pairs that have communicated. `INLINE` pairs of an id are stored inline, enough for
 /// most ids.
 #[derive(Debug)]
-pub(crate) struct ById<V, const HERE: usize> {
+pub(crate) struct ById<V, const INLINE: usize> {
     /// Indexed by the first id; sorted by the second.
-    all: Vec<SmallVec<[(Id, V); HERE]>>,
+    all: Vec<SmallVec<[(Id, V); INLINE]>>,
     /// Ids that know many others, added out of order: all their pairs are here, and none in `all`.
     many: BTreeMap<Id, BTreeMap<Id, V>>,
 }
@@ -22,13 +22,13 @@ const FEW: usize = 4;
 /// From this size on, an insertion in the middle moves the list to a map of its own, instead of shifting the rest.
 const MANY: usize = 1024;
 
-impl<V, const HERE: usize> Default for ById<V, HERE> {
-    fn default() -> ById<V, HERE> {
+impl<V, const INLINE: usize> Default for ById<V, INLINE> {
+    fn default() -> ById<V, INLINE> {
         ById { all: Vec::new(), many: BTreeMap::new() }
     }
 }
 
-impl<V, const HERE: usize> ById<V, HERE> {
+impl<V, const INLINE: usize> ById<V, INLINE> {
     /// Ids that an id knows, in ascending order.
     pub(crate) fn of(&self, id: Id) -> impl Iterator<Item = (Id, &V)> {
         let few = self.all.get(id as usize).into_iter().flatten().map(|(other, what)| (*other, what));
@@ -71,7 +71,7 @@ impl<V, const HERE: usize> ById<V, HERE> {
             return many.entry(other).or_insert(new);
         }
         let place = place.unwrap_or_else(|place| {
-            if (HERE..FEW).contains(&known.len()) {
+            if (INLINE..FEW).contains(&known.len()) {
                 known.reserve_exact(1);
             }
             known.insert(place, (other, new));

@@ -67,8 +67,8 @@ impl Credit {
             }
             Observation::LinkEnded { at, peer, .. } => {
                 self.owed.remove(*at, *peer);
-                let here = self.waiting.range_mut((*at, NAMES[0])..=(*at, NAMES[1]));
-                let theirs = here.filter(|(_, from)| **from == Some(*peer));
+                let requests = self.waiting.range_mut((*at, NAMES[0])..=(*at, NAMES[1]));
+                let theirs = requests.filter(|(_, from)| **from == Some(*peer));
                 theirs.for_each(|(_, from)| *from = None);
             }
             Observation::Ended { id } => {
@@ -134,8 +134,8 @@ impl Credit {
             return;
         }
         let mut waiting: BTreeMap<Id, u32> = BTreeMap::new();
-        let here = self.waiting.range((id, NAMES[0])..=(id, NAMES[1]));
-        here.filter_map(|(_, from)| *from).for_each(|from| *waiting.entry(from).or_default() += 1);
+        let requests = self.waiting.range((id, NAMES[0])..=(id, NAMES[1]));
+        requests.filter_map(|(_, from)| *from).for_each(|from| *waiting.entry(from).or_default() += 1);
         for (from, waiting) in waiting {
             let owed = self.owed.get(id, from).copied().unwrap_or_default();
             if owed < waiting {

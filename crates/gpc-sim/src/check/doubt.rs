@@ -25,7 +25,7 @@ const NAME: &str = "doubt";
 
 /// A call at an id.
 #[derive(Default)]
-struct Here {
+struct CallDoubt {
     /// Its parent, and the number of ids skipped above it.
     parent: Option<(Id, u32)>,
     in_doubt: bool,
@@ -41,7 +41,7 @@ struct Here {
 /// State of all ids.
 #[derive(Default)]
 pub(super) struct Doubt {
-    calls: BTreeMap<(Id, CallId), Here>,
+    calls: BTreeMap<(Id, CallId), CallDoubt>,
     /// Start of the present run of an id, if it is not the first.
     began: BTreeMap<Id, u64>,
     /// For calls that such a run was asked to execute: whether it may. It may if a request came without the flag, or if
@@ -64,41 +64,41 @@ impl Doubt {
                 }
             }
             Observation::Received { at, from, message: Message::Response(response) } => {
-                let here = self.calls.get_mut(&(*at, response.call));
-                here.into_iter().for_each(|here| here.heard(*from, response));
+                let doubt = self.calls.get_mut(&(*at, response.call));
+                doubt.into_iter().for_each(|doubt| doubt.heard(*from, response));
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
-                let here = self.calls.get(&(*at, *call));
-                if here.is_some_and(|here| here.parent.is_some_and(|(parent, _)| parent == *from)) {
+                let doubt = self.calls.get(&(*at, *call));
+                if doubt.is_some_and(|doubt| doubt.parent.is_some_and(|(parent, _)| parent == *from)) {
                     self.calls.remove(&(*at, *call));
                 }
             }
             Observation::LinkEnded { at, peer, unreached } => {
-                self.at(*at).for_each(|here| here.loses(*peer, *unreached));
+                self.at(*at).for_each(|doubt| doubt.loses(*peer, *unreached));
             }
-            Observation::Abandoned { at, peer } => self.at(*at).for_each(|here| here.loses(*peer, false)),
+            Observation::Abandoned { at, peer } => self.at(*at).for_each(|doubt| doubt.loses(*peer, false)),
             Observation::Sent { from, to, message: Message::Request(request) } => {
                 let Some(record) = book.calls.get(&request.call).filter(|it| it.plan.ids.len() <= LARGE)
                 else {
                     return;
                 };
-                let here = self.calls.entry((*from, request.call)).or_default();
-                let wrong = here.asks(record, *from, *to, request);
+                let doubt = self.calls.entry((*from, request.call)).or_default();
+                let wrong = doubt.asks(record, *from, *to, request);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
             }
             Observation::Sent { from, message: Message::Response(response), .. }
                 if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
             {
-                let here = self.calls.remove(&(*from, response.call));
-                let wrong = here.and_then(|here| here.is_wrong_of_those_below(book, *from, response));
+                let doubt = self.calls.remove(&(*from, response.call));
+                let wrong = doubt.and_then(|doubt| doubt.is_wrong_of_those_below(book, *from, response));
                 wrong.into_iter().for_each(|what| findings.add(NAME, what));
             }
             Observation::Sent { from, to, message: Message::Response(response) }
                 if is_young(*from, response) =>
             {
                 // A refusal leaves no state.
-                let here = self.calls.get(&(*from, response.call)).filter(|here| here.awaited.is_empty());
-                if here.is_some_and(|here| here.parent.is_some_and(|(parent, _)| parent == *to)) {
+                let doubt = self.calls.get(&(*from, response.call)).filter(|doubt| doubt.awaited.is_empty());
+                if doubt.is_some_and(|doubt| doubt.parent.is_some_and(|(parent, _)| parent == *to)) {
                     self.calls.remove(&(*from, response.call));
                 }
             }
@@ -153,8 +153,8 @@ impl Doubt {
     }
 
     /// Calls at an id.
-    fn at(&mut self, id: Id) -> impl Iterator<Item = &mut Here> {
-        self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|(_, here)| here)
+    fn at(&mut self, id: Id) -> impl Iterator<Item = &mut CallDoubt> {
+        self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|(_, doubt)| doubt)
     }
 }
 
@@ -164,7 +164,7 @@ fn is_young(from: Id, response: &Response) -> bool {
     matches!(&response.answer, Answer::Failed(failure) if (failure.cause.id, failure.cause.kind) == young)
 }
 
-impl Here {
+impl CallDoubt {
     /// Handles a request.
     fn asked(&mut self, from: Id, request: &Request) {
         match self.parent {

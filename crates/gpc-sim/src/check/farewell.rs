@@ -56,9 +56,9 @@ struct Upward {
     gave: bool,
     given: Id,
     /// It retains the part for that receiver.
-    keeps: bool,
+    retains: bool,
     /// It may still retain its answer.
-    kept: bool,
+    may_retain: bool,
     /// Sender of the last request.
     asker: Id,
     /// It had no memory for an answer; the child retains that answer until its time is over, and is not released.
@@ -233,7 +233,7 @@ impl Farewell {
                 self.end(at, call, place, true);
             }
             Message::Release(_)
-                if (alone || state.keeps && state.given == from) && state.ended && !state.failed =>
+                if (alone || state.retains && state.given == from) && state.ended && !state.failed =>
             {
                 ties.upward[place as usize].released = true;
                 ties.upward[place as usize].lets_go(from);
@@ -244,11 +244,11 @@ impl Farewell {
             }
             // An id that has answered drops its retained answer, if that includes the part of the child that moved.
             Message::Moved(_) if below.is_some() && !certain => {
-                ties.upward[place as usize].keeps = false;
-                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full || none;
+                ties.upward[place as usize].retains = false;
+                ties.upward[place as usize].may_retain &= below != Some(Tie::Answered) || state.full || none;
             }
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
-                ties.upward[place as usize].kept &= below != Some(Tie::Answered) || state.full || none;
+                ties.upward[place as usize].may_retain &= below != Some(Tie::Answered) || state.full || none;
                 ties.upward[place as usize].failed = true;
                 ties.upward[place as usize].moved = !state.ended;
                 if !state.ended {
@@ -315,7 +315,7 @@ impl Farewell {
                 ties.upward[place as usize].failed |= failure.is_some();
                 if matches!(response.answer, Answer::Partial(_)) {
                     let state = &mut ties.upward[place as usize];
-                    (state.given, state.gave, state.keeps, state.kept) = (to, true, true, true);
+                    (state.given, state.gave, state.retains, state.may_retain) = (to, true, true, true);
                 }
                 self.settle(from, call, failure);
                 if !certain {
@@ -352,7 +352,7 @@ impl Farewell {
 
     /// Checks that an id retains only answers that it has given and that were not released, and no longer than they may
     /// be asked for.
-    fn counts(&self, book: &Book, id: Id, kept: usize, findings: &mut Findings) {
+    fn counts(&self, book: &Book, id: Id, retained: usize, findings: &mut Findings) {
         // A paused process drops nothing.
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let may_keep = |(call, ties): &(&CallId, &Ties)| {
@@ -360,11 +360,12 @@ impl Farewell {
             let Some(place) = record.position(id) else { return false };
             let over = ties.over.get(&place).map(|over| over.saturating_add(RETENTION.as_nanos() as u64));
             let over = over.is_some_and(|over| findings.at > over.max(awake).saturating_add(LATE_NS));
-            record.is_forged(place) || ties.upward[place as usize].kept && !over
+            record.is_forged(place) || ties.upward[place as usize].may_retain && !over
         };
         let most = self.calls.iter().filter(may_keep).count();
-        if kept > most {
-            findings.add(NAME, format!("id {id} keeps {kept} answers, and all but {most} it was to let go"));
+        if retained > most {
+            findings
+                .add(NAME, format!("id {id} keeps {retained} answers, and all but {most} it was to let go"));
         }
     }
 
@@ -439,7 +440,7 @@ fn of_failure(record: &Record, child: Id, cause: Cause) -> Due {
 impl Upward {
     /// The receiver of its answer releases it.
     fn lets_go(&mut self, from: Id) {
-        self.kept &= !(self.gave && self.given == from);
+        self.may_retain &= !(self.gave && self.given == from);
     }
 }
 

@@ -17,7 +17,7 @@ const NAME: &str = "jobs";
 
 /// Ids that have asked an id for its part of a call, and ids that have answered it.
 #[derive(Default)]
-struct Here {
+struct Senders {
     askers: BTreeSet<Id>,
     heard: BTreeSet<Id>,
 }
@@ -25,7 +25,7 @@ struct Here {
 /// Messages received by each id, against which its jobs are judged. Bounded by the calls of a run.
 #[derive(Default)]
 pub(super) struct Jobs {
-    calls: BTreeMap<(Id, CallId), Here>,
+    calls: BTreeMap<(Id, CallId), Senders>,
     /// Number of jobs that have not ended; several for a call that starts anew while its function runs.
     running: BTreeMap<(Id, CallId), usize>,
     /// A large call has started, whose jobs are not counted.
@@ -83,16 +83,16 @@ impl Jobs {
         if record.position(id).is_some_and(|position| place != (position, record.plan.ids.len())) {
             return Some(format!("is told that its place is {} of {}", place.0, place.1));
         }
-        let here = self.calls.get(&(id, job.call));
+        let senders = self.calls.get(&(id, job.call));
         match job.parent {
             None if record.root() != Some(id) => return Some("is told that it has no parent".into()),
-            Some(parent) if !here.is_some_and(|here| here.askers.contains(&parent)) => {
+            Some(parent) if !senders.is_some_and(|senders| senders.askers.contains(&parent)) => {
                 return Some(format!("is told that its parent is {parent}, which has not asked"));
             }
             _ => {}
         }
         match &job.work {
-            Work::Callback { from, .. } if !here.is_some_and(|here| here.heard.contains(from)) => {
+            Work::Callback { from, .. } if !senders.is_some_and(|senders| senders.heard.contains(from)) => {
                 Some(format!("merges a reply of {from}, which has sent none"))
             }
             _ => None,

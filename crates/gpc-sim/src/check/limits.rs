@@ -24,7 +24,7 @@ const NAME: &str = "limits";
 const LATE_NS: u64 = 2_000;
 
 /// A call at an id.
-struct Here {
+struct CallLimit {
     /// Limit of the first request, and latest limit of all requests.
     first: u64,
     last: u64,
@@ -38,7 +38,7 @@ struct Here {
 /// Calls whose limits have not all passed.
 #[derive(Default)]
 pub(super) struct Limits {
-    calls: BTreeMap<(Id, CallId), Here>,
+    calls: BTreeMap<(Id, CallId), CallLimit>,
     /// Times at which calls are checked; a call that was postponed or ended may be here several times.
     due: BTreeSet<(u64, Id, CallId)>,
     /// Paused ids.
@@ -69,7 +69,7 @@ impl Limits {
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => {
                 if let Some(root) = book.calls.get(call).and_then(|record| record.root()) {
-                    self.told(root, root, *call);
+                    self.note_reported(root, root, *call);
                 }
                 let early = self.early(book, *call, outcome.result.as_ref().err().map(|it| &it.cause), now);
                 let late = late(book, *call, outcome, now);
@@ -81,29 +81,31 @@ impl Limits {
             Observation::Began { id, call, until: Some(until) } => {
                 let late =
                     (*until <= now).then(|| format!("runs a function of call {call} whose limit has passed"));
-                let wrong = late.or_else(|| self.tells(book, *id, *call, *until, now));
+                let wrong = late.or_else(|| self.check_given(book, *id, *call, *until, now));
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
             }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
-                self.told(*at, *from, *call);
+                self.note_reported(*at, *from, *call);
             }
             // After the head of a reply, its data or a failure follow; until then the id holds the call.
             Observation::Sent { from, to, message: Message::Response(response) } => {
-                self.told(*from, *to, response.call);
+                self.note_reported(*from, *to, response.call);
                 // A refused request has no limit here, if it was the only one.
                 let known = self.calls.get(&(*from, response.call));
-                if known.is_some_and(|here| here.requests == 1) && refuses(*from, response) {
+                if known.is_some_and(|state| state.requests == 1) && refuses(*from, response) {
                     self.calls.remove(&(*from, response.call));
                 }
             }
-            Observation::Sent { from, to, message: Message::Moved(call) } => self.told(*from, *to, *call),
+            Observation::Sent { from, to, message: Message::Moved(call) } => {
+                self.note_reported(*from, *to, *call)
+            }
             Observation::Sent { from, message: Message::Request(request), .. } => {
                 let wrong = self.kept_back(*from, request, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
-                for (_, here) in self.at(*at) {
-                    here.askers.retain(|asker| asker != peer || *peer == *at);
+                for (_, state) in self.at(*at) {
+                    state.askers.retain(|asker| asker != peer || *peer == *at);
                 }
             }
             Observation::Injected { fault: Fault::Pause | Fault::Announced, ids } => {
@@ -121,52 +123,52 @@ impl Limits {
     }
 
     /// Calls at an id.
-    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
+    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut CallLimit)> {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
-        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), state)| (*call, state))
     }
 
     fn asked(&mut self, at: Id, from: Id, call: CallId, until: u64) {
-        let new = || Here { first: until, last: until, waits: false, askers: Vec::new(), requests: 0 };
-        let here = self.calls.entry((at, call)).or_insert_with(new);
-        here.last = here.last.max(until);
-        here.requests = here.requests.saturating_add(1);
-        if !here.askers.contains(&from) {
-            here.askers.push(from);
+        let new = || CallLimit { first: until, last: until, waits: false, askers: Vec::new(), requests: 0 };
+        let state = self.calls.entry((at, call)).or_insert_with(new);
+        state.last = state.last.max(until);
+        state.requests = state.requests.saturating_add(1);
+        if !state.askers.contains(&from) {
+            state.askers.push(from);
         }
-        self.due.insert((here.last, at, call));
+        self.due.insert((state.last, at, call));
     }
 
     /// An id has reported the outcome to an id that asked, or that id does not want it.
-    fn told(&mut self, at: Id, asker: Id, call: CallId) {
-        let here = self.calls.get_mut(&(at, call));
-        here.into_iter().for_each(|here| here.askers.retain(|id| *id != asker));
+    fn note_reported(&mut self, at: Id, asker: Id, call: CallId) {
+        let state = self.calls.get_mut(&(at, call));
+        state.into_iter().for_each(|state| state.askers.retain(|id| *id != asker));
     }
 
     /// Checks the limit that a function is given.
-    fn tells(&self, book: &Book, id: Id, call: CallId, until: u64, now: u64) -> Option<String> {
+    fn check_given(&self, book: &Book, id: Id, call: CallId, until: u64, now: u64) -> Option<String> {
         // With several requests only the id knows which one counts.
-        let here = self.calls.get(&(id, call)).filter(|here| here.requests == 1)?;
-        let (told, left) = (until.saturating_sub(now), here.first.saturating_sub(now));
+        let state = self.calls.get(&(id, call)).filter(|state| state.requests == 1)?;
+        let (given, left) = (until.saturating_sub(now), state.first.saturating_sub(now));
         // A callback may merge replies until the time for reports is over.
         let reports = book.time_for_reports(id, call);
-        let exact = here.first.abs_diff(until) <= LATE_NS;
+        let exact = state.first.abs_diff(until) <= LATE_NS;
         let behind = reports.is_some_and(|(least, most)| {
-            (here.first + least..=here.first + most + LATE_NS).contains(&(until + LATE_NS))
-                && now >= here.first
+            (state.first + least..=state.first + most + LATE_NS).contains(&(until + LATE_NS))
+                && now >= state.first
         });
         (!exact && !behind)
-            .then(|| format!("tells a function of call {call} that {told} ns are left, and {left} are"))
+            .then(|| format!("tells a function of call {call} that {given} ns are left, and {left} are"))
     }
 
     /// An id resumes: checks postponed by its pause are due now.
     fn goes_on(&mut self, id: Id, now: u64) {
         self.still.remove(&id);
         let put_off: Vec<CallId> =
-            self.at(id).filter(|(_, here)| here.last < now).map(|(call, _)| call).collect();
+            self.at(id).filter(|(_, state)| state.last < now).map(|(call, _)| call).collect();
         for call in put_off {
-            self.calls.get_mut(&(id, call)).into_iter().for_each(|here| here.last = now);
+            self.calls.get_mut(&(id, call)).into_iter().for_each(|state| state.last = now);
             self.due.insert((now, id, call));
         }
     }
@@ -183,25 +185,26 @@ impl Limits {
     fn judge_the_first(&mut self, book: &Book, now: u64, findings: &mut Findings) {
         while let Some(&(until, id, call)) = self.due.first().filter(|(until, ..)| until + LATE_NS < now) {
             self.due.pop_first();
-            if self.still.contains(&id) || self.calls.get(&(id, call)).is_none_or(|here| here.last > until) {
+            if self.still.contains(&id) || self.calls.get(&(id, call)).is_none_or(|state| state.last > until)
+            {
                 continue;
             }
-            if let (true, Some(here)) = (book.has_forwarded(id, call), self.calls.get_mut(&(id, call)))
-                && !std::mem::replace(&mut here.waits, true)
+            if let (true, Some(state)) = (book.has_forwarded(id, call), self.calls.get_mut(&(id, call)))
+                && !std::mem::replace(&mut state.waits, true)
                 && let Some((_, most)) = book.time_for_reports(id, call)
             {
-                here.last += most;
-                self.due.insert((here.last, id, call));
+                state.last += most;
+                self.due.insert((state.last, id, call));
                 continue;
             }
-            let Some(here) = self.calls.remove(&(id, call)) else { continue };
-            if here.askers.is_empty() {
+            let Some(state) = self.calls.remove(&(id, call)) else { continue };
+            if state.askers.is_empty() {
                 // It has answered all ids that asked, perhaps by a head whose data still arrive. It holds the call
                 // until they have arrived.
                 let held = self.held.get(&id).copied().unwrap_or_default();
                 self.holds_more(id, held, findings);
             }
-            for asker in here.askers {
+            for asker in state.askers {
                 findings.add(
                     NAME,
                     format!(
@@ -235,12 +238,12 @@ impl Limits {
     /// Checks the limit that a request gives to a child.
     fn kept_back(&self, from: Id, request: &Request, now: u64) -> Option<String> {
         let (call, child) = (request.call, request.ids.first()?);
-        let here = self.calls.get(&(from, call))?;
-        if here.requests == 1 && here.first < now {
+        let state = self.calls.get(&(from, call))?;
+        if state.requests == 1 && state.first < now {
             return Some(format!("asks {child} in call {call} with no time left"));
         }
-        let (left, given) = (here.first.saturating_sub(now), nanos(request));
-        (here.requests == 1 && left.abs_diff(given) > LATE_NS).then(|| {
+        let (left, given) = (state.first.saturating_sub(now), nanos(request));
+        (state.requests == 1 && left.abs_diff(given) > LATE_NS).then(|| {
             format!("gives {child} a limit of {given} ns in call {call}, of which {left} ns are left")
         })
     }

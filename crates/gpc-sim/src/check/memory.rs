@@ -1,7 +1,7 @@
 //! Checks that a node with little memory counts what it holds. Counted are at least retained answers, requests of
 //! partial calls in flight, and the replies of their funcs; for whole calls, long replies of func.
 //!
-//! Source: [`holding`](chained_gpc::chain), the memory of calls. Whole calls may be on the fast path, which counts only
+//! Source: the memory of calls in [`chain`](chained_gpc::chain). Whole calls may be on the fast path, which counts only
 //! long replies. If func's reply is the whole answer, nothing is held. A root does not count calls that it has started
 //! itself. `bounds` checks the upper limit.
 
@@ -19,7 +19,7 @@ use chained_gpc::wire::{CallId, Message, Request};
 const NAME: &str = "memory";
 
 /// Least memory of a retained answer, without its reply and the messages of its report, bytes.
-pub(super) const KEPT_MIN: u64 = 512;
+pub(super) const RETAINED_MIN: u64 = 512;
 
 /// Least memory of a call in flight, without its contents.
 const CALL_MIN: u64 = 1 << 10;
@@ -34,14 +34,14 @@ const AROUND: u64 = 128;
 #[derive(Default)]
 pub(super) struct Memory {
     /// Indexed by id.
-    ids: Vec<Here>,
+    ids: Vec<NodeContents>,
     /// Reply of the func that ended last in the current input; without room for it, nothing is held.
     own: Option<(Id, CallId, u64)>,
 }
 
 /// Known contents of one node.
 #[derive(Default)]
-struct Here {
+struct NodeContents {
     /// Least memory of each call that may be in flight here.
     in_flight: Least,
     /// Least memory of each answer given to a partial call.
@@ -77,9 +77,9 @@ impl Least {
 }
 
 impl Memory {
-    fn at(&mut self, id: Id) -> &mut Here {
+    fn at(&mut self, id: Id) -> &mut NodeContents {
         if self.ids.len() <= id as usize {
-            self.ids.resize_with(id as usize + 1, Here::default);
+            self.ids.resize_with(id as usize + 1, NodeContents::default);
         }
         &mut self.ids[id as usize]
     }
@@ -118,8 +118,8 @@ impl Memory {
             } => {
                 // The messages are the largest part of a report.
                 let said = partial.report.causes.iter().map(|cause| cause.message.len() as u64);
-                let least = KEPT_MIN + partial.reply.len() + said.sum::<u64>();
-                let Here { in_flight, given } = self.at(*from);
+                let least = RETAINED_MIN + partial.reply.len() + said.sum::<u64>();
+                let NodeContents { in_flight, given } = self.at(*from);
                 in_flight.remove(*call);
                 given.insert(*call, least);
             }
@@ -132,23 +132,23 @@ impl Memory {
                 }
             }
             Observation::Held { id, held, .. } => self.judge(*id, *held, limits.memory_max, findings),
-            Observation::Ended { id } => *self.at(*id) = Here::default(),
+            Observation::Ended { id } => *self.at(*id) = NodeContents::default(),
             _ => {}
         }
     }
 
     fn judge(&mut self, id: Id, held: Held, most: u64, findings: &mut Findings) {
         let own = self.own.take().filter(|(at, ..)| *at == id);
-        let here = self.at(id);
+        let node = self.at(id);
         if let Some((_, call, bytes)) = own
             && held.memory + bytes + AROUND <= most
-            && let Some(least) = here.in_flight.get_mut(call).filter(|_| call.root != id)
+            && let Some(least) = node.in_flight.get_mut(call).filter(|_| call.root != id)
         {
             // A whole call on the fast path counts only the reply.
             let call = if *least > 0 { CALL_MIN } else { 0 };
             *least = (*least).max(call + bytes);
         }
-        let least = here.in_flight.of(held.calls) + here.given.of(held.retained_answers);
+        let least = node.in_flight.of(held.calls) + node.given.of(held.retained_answers);
         if held.memory < least {
             findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
         }

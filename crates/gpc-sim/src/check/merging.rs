@@ -20,7 +20,7 @@ const NAME: &str = "merging";
 
 /// A whole call with a callback, at an id.
 #[derive(Default)]
-struct Here {
+struct Callbacks {
     /// Children that have answered without failure.
     well: BTreeSet<Id>,
     /// Functions that have begun: func, and a callback for each child.
@@ -30,7 +30,7 @@ struct Here {
 /// Callbacks that are still to run, bounded by the calls at each id.
 #[derive(Default)]
 pub(super) struct Merging {
-    calls: BTreeMap<(Id, CallId), Here>,
+    calls: BTreeMap<(Id, CallId), Callbacks>,
 }
 
 impl Merging {
@@ -81,7 +81,7 @@ impl Merging {
         };
         let Some((id, call)) = ends else { return };
         let Some(plan) = counted(book, call).map(|record| &record.plan) else { return };
-        let Some(Here { well, begun }) = self.calls.remove(&(id, call)) else { return };
+        let Some(Callbacks { well, begun }) = self.calls.remove(&(id, call)) else { return };
         let func = if plan.watch && call.root == id { 0 } else { 1 };
         let callbacks = begun.saturating_sub(func);
         if callbacks < well.len() {

@@ -17,13 +17,13 @@ mod faithful;
 mod farewell;
 mod findings;
 mod jobs;
-mod kept;
 mod lengths;
 mod levels;
 mod life;
 mod limits;
 mod memory;
 mod merging;
+mod node_limits;
 mod observation;
 mod parents;
 mod plan;
@@ -32,19 +32,19 @@ mod record;
 mod refusals;
 mod refusing;
 mod requests;
+mod retained;
 mod route;
+mod run_queue;
 mod shape;
 mod statuses;
-mod takes;
 mod tokens;
-mod turns;
 
 pub(crate) use causes::{no_function, reason};
 pub(crate) use content::{data, header, merged, part, reply_header};
 pub use findings::Violation;
+pub use node_limits::Limits;
 pub use observation::{FunctionEnd, Held, Observation, Outcome};
 pub use plan::{Carries, Plan};
-pub use takes::Limits;
 
 use std::borrow::Borrow;
 
@@ -72,7 +72,7 @@ struct Rules {
     doubt: doubt::Doubt,
     farewell: farewell::Farewell,
     jobs: jobs::Jobs,
-    kept: kept::Kept,
+    retained: retained::RetainedAnswers,
     life: life::Life,
     limits: limits::Limits,
     memory: memory::Memory,
@@ -83,7 +83,7 @@ struct Rules {
     requests: requests::Requests,
     statuses: statuses::Statuses,
     tokens: tokens::Tokens,
-    turns: turns::Turns,
+    run_queue: run_queue::RunQueues,
 }
 
 impl Default for Checkers {
@@ -129,7 +129,7 @@ impl Checkers {
             doubt,
             farewell,
             jobs,
-            kept,
+            retained,
             life,
             limits,
             memory,
@@ -140,7 +140,7 @@ impl Checkers {
             requests,
             statuses,
             tokens,
-            turns,
+            run_queue,
         } = rules;
         findings.at = at;
         if requests.observe(seen().borrow(), findings) {
@@ -159,7 +159,7 @@ impl Checkers {
         doubt.observe(book, seen().borrow(), findings);
         farewell.observe(book, seen().borrow(), findings);
         jobs.observe(book, seen().borrow(), findings);
-        kept.observe(book, seen().borrow(), findings);
+        retained.observe(book, seen().borrow(), findings);
         life.observe(book, seen().borrow(), findings);
         limits.observe(book, seen().borrow(), findings);
         memory.observe(book, seen().borrow(), findings);
@@ -167,7 +167,7 @@ impl Checkers {
         progress.observe(book, seen().borrow(), findings);
         statuses.observe(book, seen().borrow(), findings);
         tokens.observe(book, seen().borrow(), findings);
-        turns.observe(book, seen().borrow(), findings);
+        run_queue.observe(book, seen().borrow(), findings);
         levels::observe(book, seen().borrow(), findings);
         merging.observe(book, seen().borrow(), findings);
         execution::observe(book, seen().borrow(), findings);

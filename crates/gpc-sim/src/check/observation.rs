@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use gpc_trees::Id;
 
+use super::node_limits::Limits;
 use super::plan::Plan;
-use super::takes::Limits;
 use crate::faults::Fault;
 use chained_gpc::chain::Job;
 use chained_gpc::wire::message::SubtreeReply;

@@ -30,7 +30,7 @@ const EARLY_NS: u64 = 2_000;
 
 /// One call at one id.
 #[derive(Default)]
-struct Here {
+struct CallProgress {
     /// The call started at this id, and has not ended.
     open_root: bool,
     /// func has ended, except for a deferred reply.
@@ -51,7 +51,7 @@ struct Here {
     owed: Vec<Id>,
     /// Receiver of its answer; and ids whose streaming replies still arrive.
     given: Option<Id>,
-    rising: Vec<Id>,
+    streaming: Vec<Id>,
     /// An id below has failed.
     failed_below: bool,
     /// Sender of all its data, if they came in pieces.
@@ -61,7 +61,7 @@ struct Here {
     again: Vec<Id>,
 }
 
-impl Here {
+impl CallProgress {
     /// Whether nothing delays its answer.
     fn is_through(&self) -> bool {
         self.ran && self.used >= self.kept && self.jobs == 0 && self.awaited.is_empty()
@@ -80,7 +80,7 @@ impl Here {
     /// Whether an id with a streaming reply is before this one in the list, which has one, too.
     fn is_behind(&self, record: &Record, id: Id) -> bool {
         let place = record.position(id);
-        self.rising.contains(&id) && self.rising.iter().any(|other| record.position(*other) < place)
+        self.streaming.contains(&id) && self.streaming.iter().any(|other| record.position(*other) < place)
     }
 
     fn awaits(&self, child: Id) -> bool {
@@ -116,7 +116,7 @@ pub(super) struct Progress {
     blind: bool,
     /// The partial ones among them, in which an id may have to answer more than once.
     partial: BTreeSet<CallId>,
-    calls: BTreeMap<(Id, CallId), Here>,
+    calls: BTreeMap<(Id, CallId), CallProgress>,
     /// By id and class of workers.
     running: BTreeMap<(Id, u8), usize>,
     /// Calls whose requests have data, which may arrive later.
@@ -136,9 +136,10 @@ impl Progress {
                 self.partial.extend(Some(*call).filter(|_| plan.partial));
                 self.with_data.extend(Some(*call).filter(|_| plan.data_bytes > 0));
                 let until = findings.at.saturating_add(plan.limit_ns);
-                let here = || Here { open_root: true, ran: plan.watch, until, ..Here::default() };
+                let state =
+                    || CallProgress { open_root: true, ran: plan.watch, until, ..CallProgress::default() };
                 let root = plan.ids.first();
-                root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
+                root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), state())));
             }
             // Ids run functions that are not counted here, so their free workers are unknown.
             Observation::Started { .. } => *self = Progress { blind: true, ..Progress::default() },
@@ -148,7 +149,7 @@ impl Progress {
                 self.runs(book, seen, findings);
             }
             Observation::HeadDropped { at, from, call }
-                if self.calls.get(&(*at, *call)).is_some_and(|here| here.awaits(*from)) =>
+                if self.calls.get(&(*at, *call)).is_some_and(|state| state.awaits(*from)) =>
             {
                 let what = format!(
                     "id {at} awaits {from} in call {call}, and does not take its reply in, or not whole"
@@ -157,10 +158,10 @@ impl Progress {
             }
             Observation::DataCame { at, from, call } => self.data_came(*at, *from, *call),
             Observation::TokenUsed { id, call } => {
-                let here = self.calls.get_mut(&(*id, *call));
-                here.into_iter().for_each(|here| {
-                    here.used += 1;
-                    here.outlasted |= here.is_late(findings.at);
+                let state = self.calls.get_mut(&(*id, *call));
+                state.into_iter().for_each(|state| {
+                    state.used += 1;
+                    state.outlasted |= state.is_late(findings.at);
                 });
             }
             Observation::Sent { from, to, message } => {
@@ -170,16 +171,16 @@ impl Progress {
             }
             Observation::Received { at, from, message } => self.received(*at, *from, message, findings.at),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
-                for (_, here) in self.at(*at) {
-                    here.awaited.retain(|id| id != peer);
-                    here.owed.retain(|id| id != peer);
+                for (_, state) in self.at(*at) {
+                    state.awaited.retain(|id| id != peer);
+                    state.owed.retain(|id| id != peer);
                 }
             }
             Observation::Ended { id } => {
                 forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
                 forget(&mut self.running, (*id, 0)..=(*id, u8::MAX));
-                for here in [&mut self.begun, &mut self.merging] {
-                    forget_keys(here, (*id, NAMES[0])..=(*id, NAMES[1]));
+                for calls in [&mut self.begun, &mut self.merging] {
+                    forget_keys(calls, (*id, NAMES[0])..=(*id, NAMES[1]));
                 }
             }
             Observation::Held { id, held, workers } => {
@@ -197,8 +198,8 @@ impl Progress {
 
     /// Checks at the end of a run that every request has an answer.
     fn all_are_answered(&self, findings: &mut Findings) {
-        for ((id, call), here) in &self.calls {
-            for asker in &here.owed {
+        for ((id, call), state) in &self.calls {
+            for asker in &state.owed {
                 let what = format!("id {id} never answers {asker}, who asked it in call {call}");
                 findings.add(NAME, what);
             }
@@ -216,11 +217,11 @@ impl Progress {
             Observation::Began { id, call, .. } => {
                 *self.running.entry((*id, self.class_that_runs(*id, *call))).or_default() += 1;
                 self.begun.insert((*id, *call));
-                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
-                here.jobs += 1;
+                let Some(state) = self.calls.get_mut(&(*id, *call)) else { return };
+                state.jobs += 1;
                 // Nodes forget the calls of a root when its run ends; their functions continue.
                 let anew = book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
-                if here.jobs > 1 && !anew {
+                if state.jobs > 1 && !anew {
                     findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
                 }
             }
@@ -229,11 +230,11 @@ impl Progress {
                 let running = self.running.entry((*id, class)).or_default();
                 *running = running.saturating_sub(1);
                 self.merging.remove(&(*id, *call));
-                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
-                here.jobs = here.jobs.saturating_sub(1);
-                here.kept += u32::from(*end == FunctionEnd::Deferred);
-                here.ran |= *end != FunctionEnd::Unfinished;
-                here.outlasted |= here.is_late(findings.at);
+                let Some(state) = self.calls.get_mut(&(*id, *call)) else { return };
+                state.jobs = state.jobs.saturating_sub(1);
+                state.kept += u32::from(*end == FunctionEnd::Deferred);
+                state.ran |= *end != FunctionEnd::Unfinished;
+                state.outlasted |= state.is_late(findings.at);
             }
             _ => {}
         }
@@ -247,15 +248,15 @@ impl Progress {
 
     /// Handles complete data of a request; they count if it is the sender's first.
     fn data_came(&mut self, at: Id, from: Id, call: CallId) {
-        let here = self.calls.get_mut(&(at, call)).filter(|here| !here.again.contains(&from));
-        here.into_iter().for_each(|here| here.whole = Some(from));
+        let state = self.calls.get_mut(&(at, call)).filter(|state| !state.again.contains(&from));
+        state.into_iter().for_each(|state| state.whole = Some(from));
     }
 
     /// Calls at an id.
-    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
+    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut CallProgress)> {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
-        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), state)| (*call, state))
     }
 
     fn finished(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
@@ -264,7 +265,7 @@ impl Progress {
         let mut causes = failed.into_iter().chain(left_out);
         let wrong = causes.find_map(|cause| self.blames(book, call.root, call, cause, findings.at));
         wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {} {what}", call.root)));
-        self.calls.retain(|(_, of), here| *of != call || !std::mem::take(&mut here.open_root));
+        self.calls.retain(|(_, of), state| *of != call || !std::mem::take(&mut state.open_root));
     }
 
     /// Checks the causes in an answer.
@@ -282,35 +283,35 @@ impl Progress {
     /// function, and that has ended. In a whole call it is wrong if it names a child that has answered, or that still
     /// has time to report.
     fn blames(&self, book: &Book, id: Id, call: CallId, cause: &Cause, now: u64) -> Option<String> {
-        let here = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
+        let state = self.calls.get(&(id, call)).filter(|_| cause.kind == CauseKind::TimeLimit)?;
         let record = book.calls.get(&call)?;
         let of_others = (cause.id, cause.stage) != (id, Stage::Func);
         if book.may_run_anew(record) || record.plan.partial && of_others {
             return None;
         }
-        let through = here.ran && here.used >= here.kept && here.jobs == 0 && !here.outlasted;
+        let through = state.ran && state.used >= state.kept && state.jobs == 0 && !state.outlasted;
         let whom = match cause.stage {
             Stage::Func if cause.id == id && through => "its func, which is through",
-            Stage::Callback if cause.id == id && !here.ran => "its callback, and func is not through",
-            Stage::Reply if cause.id == id && here.given.is_none() => "itself, and has not begun to answer",
-            Stage::Reply if here.well.contains(&(cause.id, false)) => "somebody below who has answered",
-            Stage::Reply if here.well.contains(&(cause.id, true)) && !here.awaited.is_empty() => {
+            Stage::Callback if cause.id == id && !state.ran => "its callback, and func is not through",
+            Stage::Reply if cause.id == id && state.given.is_none() => "itself, and has not begun to answer",
+            Stage::Reply if state.well.contains(&(cause.id, false)) => "somebody below who has answered",
+            Stage::Reply if state.well.contains(&(cause.id, true)) && !state.awaited.is_empty() => {
                 "somebody below who has answered, while others are silent"
             }
             Stage::Reply
-                if here.awaited.contains(&cause.id)
+                if state.awaited.contains(&cause.id)
                     && book
                         .time_for_reports(id, call)
-                        .is_some_and(|(least, _)| now + EARLY_NS < here.until + least) =>
+                        .is_some_and(|(least, _)| now + EARLY_NS < state.until + least) =>
             {
                 "somebody below who has time left to report"
             }
-            Stage::Reply if here.rising.contains(&cause.id) && !here.awaited.is_empty() => {
+            Stage::Reply if state.streaming.contains(&cause.id) && !state.awaited.is_empty() => {
                 "somebody below who is answering, while others are silent"
             }
             // Data are sent in list order.
             Stage::Reply
-                if !here.failed_below && here.given.is_some() && here.is_behind(record, cause.id) =>
+                if !state.failed_below && state.given.is_some() && state.is_behind(record, cause.id) =>
             {
                 "somebody below whose data are not the next to go up"
             }
@@ -322,23 +323,23 @@ impl Progress {
     fn sent(&mut self, from: Id, to: Id, message: &Message) -> Option<String> {
         match message {
             Message::Request(request) => {
-                let here = self.calls.get_mut(&(from, request.call));
-                here.into_iter().for_each(|here| here.awaited.push(to));
+                let state = self.calls.get_mut(&(from, request.call));
+                state.into_iter().for_each(|state| state.awaited.push(to));
             }
             Message::Response(response) => {
                 let call = response.call;
-                let here = self.calls.get_mut(&(from, call));
-                let open = here.is_some_and(|here| {
+                let state = self.calls.get_mut(&(from, call));
+                let open = state.is_some_and(|state| {
                     if matches!(response.answer, Answer::Arriving(_)) {
-                        here.given = Some(to);
+                        state.given = Some(to);
                     }
-                    here.owed.contains(&to) || here.given.is_some() && !here.rising.is_empty()
+                    state.owed.contains(&to) || state.given.is_some() && !state.streaming.is_empty()
                 });
                 self.answered(from, to, call);
                 // An id that refuses a second parent continues for the first.
                 let ends = matches!(response.answer, Answer::Failed(_)) && !is_refusal(from, response);
-                if let Some(here) = self.calls.get_mut(&(from, call)).filter(|_| ends) {
-                    here.rising.clear();
+                if let Some(state) = self.calls.get_mut(&(from, call)).filter(|_| ends) {
+                    state.streaming.clear();
                 }
                 let failed = matches!(response.answer, Answer::Failed(_))
                     && self.watched.contains(&call)
@@ -354,13 +355,13 @@ impl Progress {
 
     /// An id has reported the outcome of a request to the id that asked.
     fn answered(&mut self, id: Id, asker: Id, call: CallId) {
-        let here = self.calls.get_mut(&(id, call));
-        here.into_iter().for_each(|here| {
-            here.owed.retain(|owed| *owed != asker);
+        let state = self.calls.get_mut(&(id, call));
+        state.into_iter().for_each(|state| {
+            state.owed.retain(|owed| *owed != asker);
             // Its data may still arrive, but no longer count.
-            here.whole.take_if(|whole| *whole == asker);
-            if !here.again.contains(&asker) {
-                here.again.push(asker);
+            state.whole.take_if(|whole| *whole == asker);
+            if !state.again.contains(&asker) {
+                state.again.push(asker);
             }
         });
     }
@@ -369,39 +370,39 @@ impl Progress {
         match message {
             Message::Request(request) if self.watched.contains(&request.call) => {
                 let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
-                let new = || Here { until: now.saturating_add(limit), ..Here::default() };
-                let here = self.calls.entry((at, request.call)).or_insert_with(new);
+                let new = || CallProgress { until: now.saturating_add(limit), ..CallProgress::default() };
+                let state = self.calls.entry((at, request.call)).or_insert_with(new);
                 // An answer in flight also answers a copied request.
-                let is_answered = (here.given == Some(from)) & !here.rising.is_empty();
-                if !here.owed.contains(&from) && !is_answered {
-                    here.owed.push(from);
+                let is_answered = (state.given == Some(from)) & !state.streaming.is_empty();
+                if !state.owed.contains(&from) && !is_answered {
+                    state.owed.push(from);
                 }
-                match here.asked.contains(&from) {
-                    true => here.again.push(from),
-                    false => here.asked.push(from),
+                match state.asked.contains(&from) {
+                    true => state.again.push(from),
+                    false => state.asked.push(from),
                 }
             }
             Message::Response(response) => {
-                let here = self.calls.get_mut(&(at, response.call));
-                here.into_iter().for_each(|here| {
-                    let awaited = here.awaited.contains(&from) || here.rising.contains(&from);
+                let state = self.calls.get_mut(&(at, response.call));
+                state.into_iter().for_each(|state| {
+                    let awaited = state.awaited.contains(&from) || state.streaming.contains(&from);
                     let more = matches!(response.answer, Answer::Failed(_) | Answer::Arriving(_));
-                    let late = here.is_late(now);
-                    here.well.extend(Some((from, late)).filter(|_| awaited && !more));
-                    here.awaited.retain(|id| *id != from);
+                    let late = state.is_late(now);
+                    state.well.extend(Some((from, late)).filter(|_| awaited && !more));
+                    state.awaited.retain(|id| *id != from);
                     match &response.answer {
-                        Answer::Arriving(_) => here.rising.push(from),
+                        Answer::Arriving(_) => state.streaming.push(from),
                         // Now this id must fail.
-                        Answer::Failed(_) => here.failed_below = true,
-                        _ => here.rising.retain(|id| *id != from),
+                        Answer::Failed(_) => state.failed_below = true,
+                        _ => state.streaming.retain(|id| *id != from),
                     }
                 });
             }
             Message::Cancel(call) => {
                 // The cancel of a refused second parent does not end the call.
-                let here = self.calls.get_mut(&(at, *call));
-                let here = here.filter(|here| here.owed.contains(&from) || here.given == Some(from));
-                here.into_iter().for_each(|here| here.rising.clear());
+                let state = self.calls.get_mut(&(at, *call));
+                let state = state.filter(|state| state.owed.contains(&from) || state.given == Some(from));
+                state.into_iter().for_each(|state| state.streaming.clear());
                 self.answered(at, from, *call);
             }
             _ => {}
@@ -413,9 +414,9 @@ impl Progress {
     fn involves(&mut self, book: &Book, id: Id, with: &BTreeSet<Id>, findings: &mut Findings) {
         // If a cancelled call starts anew, the ids asked before are no longer involved.
         let anew = |call: &CallId| book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
-        let open = self.at(id).filter(|(call, here)| here.owes() && !anew(call));
-        let part = open.flat_map(|(call, here)| {
-            here.owed.iter().chain(&here.awaited).chain(&here.rising).map(move |other| (call, *other))
+        let open = self.at(id).filter(|(call, state)| state.owes() && !anew(call));
+        let part = open.flat_map(|(call, state)| {
+            state.owed.iter().chain(&state.awaited).chain(&state.streaming).map(move |other| (call, *other))
         });
         let left: Vec<(CallId, Id)> = part.filter(|(_, other)| !with.contains(other)).collect();
         for (call, other) in left {
@@ -426,16 +427,16 @@ impl Progress {
     /// Checks the workers that a call still needs: those of func until it has ended, and those of callback until the
     /// call ends. A function on such a worker that waits for the call would wait forever.
     fn needs(&self, book: &Book, call: CallId, classes: u64, findings: &mut Findings) {
-        let here = self.calls.get(&(call.root, call)).filter(|here| here.open_root);
-        let Some((here, record)) = here.zip(book.calls.get(&call)) else { return };
+        let state = self.calls.get(&(call.root, call)).filter(|state| state.open_root);
+        let Some((state, record)) = state.zip(book.calls.get(&call)) else { return };
         let callback = record.plan.callback && record.plan.ids.len() > 1;
         let of = classes_of(call);
         let bit = |needed: bool, class: u8| u64::from(needed) << class;
         let merges = bit(callback, of.callback);
         // The root's own part of a partial call may be over before the call is.
-        let late = here.is_late(findings.at);
-        let must = merges | bit(!here.ran && !late, of.func);
-        let may = must | bit(!here.ran || here.used < here.kept, of.func);
+        let late = state.is_late(findings.at);
+        let must = merges | bit(!state.ran && !late, of.func);
+        let may = must | bit(!state.ran || state.used < state.kept, of.func);
         if classes & must != must || classes & !may != 0 {
             findings
                 .add(NAME, format!("id {} says that call {call} needs the workers {classes:#b}", call.root));
@@ -461,25 +462,25 @@ impl Progress {
         let running = self.running(id);
         let (mut settled, mut idle): (Vec<CallId>, Vec<CallId>) = (Vec::new(), Vec::new());
         let partial = std::mem::take(&mut self.partial);
-        for (call, here) in self.at(id) {
+        for (call, state) in self.at(id) {
             let spare = |class: u8| running[usize::from(class)] < workers[usize::from(class)];
             let (func, both) =
                 (spare(class_of(call)), spare(class_of(call)) && spare(classes_of(call).callback));
-            let late = here.is_late(findings.at);
-            if here.owes() && !here.ran && here.jobs == 0 && func && !late {
+            let late = state.is_late(findings.at);
+            if state.owes() && !state.ran && state.jobs == 0 && func && !late {
                 idle.push(call);
             }
-            if here.is_to_ask(book, id, call) {
+            if state.is_to_ask(book, id, call) {
                 findings.add(
                     NAME,
                     format!("func of call {call} is through at id {id}, or waits for nobody, and those below are not asked"),
                 );
             }
-            if here.may_go_on() && func && !late {
+            if state.may_go_on() && func && !late {
                 findings
                     .add(NAME, format!("id {id} has all data of call {call}, and its func does not go on"));
             }
-            match (here.is_through(), here.owes()) {
+            match (state.is_through(), state.owes()) {
                 // If the call starts anew, state of the first time is left, and func is still to run.
                 (true, true) if book.calls.get(&call).is_some_and(|record| book.may_run_anew(record)) => {}
                 (true, true) if both => {
@@ -487,10 +488,10 @@ impl Progress {
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
                 }
                 // In a partial call with a lost parent, func is still to run, and an adopter will ask.
-                (_, false) if partial.contains(&call) && !here.ran => {}
+                (_, false) if partial.contains(&call) && !state.ran => {}
                 // An unused token of func still counts when an adopter asks.
-                (_, false) if here.used < here.kept => {}
-                (_, false) if here.jobs == 0 && here.awaited.is_empty() && here.rising.is_empty() => {
+                (_, false) if state.used < state.kept => {}
+                (_, false) if state.jobs == 0 && state.awaited.is_empty() && state.streaming.is_empty() => {
                     settled.push(call)
                 }
                 _ => {}

@@ -28,7 +28,7 @@ const MEMBER: u64 = 1 << 10;
 const CALL: u64 = 2 << 10;
 
 /// One part in this many of a node's memory is for retained answers.
-pub(super) const KEPT_PARTS: u64 = 4;
+pub(super) const RETAINED_PARTS: u64 = 4;
 
 /// The limits, and the state of nodes under them.
 #[derive(Default)]
@@ -55,8 +55,8 @@ impl Refusals {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
                 }
                 if held.retained_answers > most {
-                    let kept = held.retained_answers;
-                    findings.add(NAME, format!("id {id} keeps {kept} answers, and takes {most} calls"));
+                    let retained = held.retained_answers;
+                    findings.add(NAME, format!("id {id} keeps {retained} answers, and takes {most} calls"));
                 }
             }
             Observation::Injected { fault: Fault::Close, ids } => self.closed.extend(ids.iter()),
@@ -138,7 +138,7 @@ impl Refusals {
                     Answer::Arriving(reply) => (&[][..], reply.len()),
                     Answer::Completed => return,
                 };
-                self.says(book, *from, response.call, causes, len, findings);
+                self.check_own_causes(book, *from, response.call, causes, len, findings);
             }
             Observation::Finished { call, outcome } => {
                 let Some(root) = book.calls.get(call).and_then(Record::root) else { return };
@@ -149,7 +149,7 @@ impl Refusals {
                     }
                     (Ok(reply), None) => (&[][..], reply.as_ref().map_or(0, |it| it.len())),
                 };
-                self.says(book, root, *call, causes, len, findings);
+                self.check_own_causes(book, root, *call, causes, len, findings);
             }
             _ => {}
         }
@@ -163,7 +163,7 @@ impl Refusals {
     }
 
     /// Checks the causes in an answer that the id gives for itself, and the length of its reply.
-    fn says(
+    fn check_own_causes(
         &self,
         book: &mut Book,
         id: Id,
@@ -210,7 +210,7 @@ impl Refusals {
                 let calls = self.calls.get(id as usize).map_or(1, |calls| *calls as u64 + 1);
                 let largest = book.calls.values().map(largest).max().unwrap_or_default();
                 // Retained answers have a fixed share of the memory.
-                calls * largest > limits.memory_max - limits.memory_max / KEPT_PARTS
+                calls * largest > limits.memory_max - limits.memory_max / RETAINED_PARTS
             }
             (Stage::Forward, CauseKind::OverLimit) => {
                 let children = record.position(id).map_or(0, |place| record.groups(place).count());

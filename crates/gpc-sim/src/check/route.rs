@@ -18,12 +18,12 @@ const NAME: &str = "route";
 /// Requests of all calls.
 #[derive(Default)]
 pub(super) struct Route {
-    calls: ByCall<Asked>,
+    calls: ByCall<CallRequests>,
 }
 
 /// Requests of one call.
 #[derive(Default)]
-struct Asked {
+struct CallRequests {
     /// By position: whether its parent in the tree has asked it, and the number of its answers to that.
     by_parent: Vec<(bool, u8)>,
     /// The same for other senders, by the position asked and the sender.
@@ -31,7 +31,7 @@ struct Asked {
     /// Claimed sender and position of each copy that the world sent.
     forged: BTreeSet<(Id, u32)>,
     /// Sender and receiver of replies whose head was sent.
-    rising: BTreeSet<(Id, Id)>,
+    streaming: BTreeSet<(Id, Id)>,
     /// By position: the longest time limit that it was given, nanoseconds.
     limits: Vec<u64>,
 }
@@ -42,17 +42,20 @@ impl Route {
         match seen {
             Observation::Started { call, plan } => {
                 let n = plan.ids.len() as usize;
-                let mut asked =
-                    Asked { by_parent: vec![(false, 0); n], limits: vec![0; n], ..Asked::default() };
-                if let Some(root) = asked.limits.first_mut() {
+                let mut requests = CallRequests {
+                    by_parent: vec![(false, 0); n],
+                    limits: vec![0; n],
+                    ..CallRequests::default()
+                };
+                if let Some(root) = requests.limits.first_mut() {
                     *root = plan.limit_ns;
                 }
-                self.calls.insert(*call, asked);
+                self.calls.insert(*call, requests);
             }
             Observation::Forged { from, to, call } => {
                 let position = book.calls.get(call).and_then(|record| record.position(*to));
-                if let (Some(position), Some(asked)) = (position, self.calls.get_mut(call)) {
-                    asked.forged.insert((*from, position));
+                if let (Some(position), Some(requests)) = (position, self.calls.get_mut(call)) {
+                    requests.forged.insert((*from, position));
                 }
             }
             Observation::Sent { from, to, message } => {
@@ -78,7 +81,7 @@ impl Route {
 
     fn request(&mut self, book: &Book, from: Id, to: Id, request: &Request) -> Option<String> {
         let call = request.call;
-        let (Some(record), Some(asked)) = (book.calls.get(&call), self.calls.get_mut(&call)) else {
+        let (Some(record), Some(requests)) = (book.calls.get(&call), self.calls.get_mut(&call)) else {
             return Some(format!("a request of call {call}, which nobody started"));
         };
         let (Some(above), Some(place)) = (record.position(from), record.position(to)) else {
@@ -101,13 +104,13 @@ impl Route {
             ));
         }
         let before = match is_parent {
-            true => std::mem::replace(&mut asked.by_parent[place as usize].0, true),
-            false => asked.by_others.insert((place, from), 0).is_some(),
+            true => std::mem::replace(&mut requests.by_parent[place as usize].0, true),
+            false => requests.by_others.insert((place, from), 0).is_some(),
         };
         let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
-        let own = asked.limits[above as usize];
+        let own = requests.limits[above as usize];
         // An adopter's limit does not change the limit of an id that has one.
-        let longest = &mut asked.limits[place as usize];
+        let longest = &mut requests.limits[place as usize];
         *longest = limit.max(*longest);
         if limit > own && own > 0 {
             return Some(format!(
@@ -129,17 +132,17 @@ impl Route {
             return wrong;
         }
         let record = book.calls.get(&call)?;
-        let (place, asked) = (record.position(from)?, self.calls.get_mut(&call)?);
+        let (place, requests) = (record.position(from)?, self.calls.get_mut(&call)?);
         match &response.answer {
-            Answer::Arriving(_) => drop(asked.rising.insert((from, to))),
+            Answer::Arriving(_) => drop(requests.streaming.insert((from, to))),
             // The failure replaces a reply that was not complete.
-            Answer::Failed(_) if asked.rising.remove(&(from, to)) => return None,
+            Answer::Failed(_) if requests.streaming.remove(&(from, to)) => return None,
             _ => {}
         }
         let is_parent = record.position(to) == Some(record.parents[place as usize]);
-        let count = match asked.by_others.get_mut(&(place, to)) {
+        let count = match requests.by_others.get_mut(&(place, to)) {
             Some(count) => count,
-            None if is_parent => &mut asked.by_parent[place as usize].1,
+            None if is_parent => &mut requests.by_parent[place as usize].1,
             None => return None,
         };
         *count = count.saturating_add(1);
@@ -162,12 +165,13 @@ impl Route {
         let record = book.calls.get(&call);
         let place = record.and_then(|record| record.position(below));
         let known = match (record, place, self.calls.get(&call)) {
-            (Some(record), Some(place), Some(asked)) => {
+            (Some(record), Some(place), Some(requests)) => {
                 let parent = record.parents[place as usize];
-                let by_parent = asked.by_parent[place as usize].0 && record.position(above) == Some(parent);
+                let by_parent =
+                    requests.by_parent[place as usize].0 && record.position(above) == Some(parent);
                 by_parent
-                    || asked.by_others.contains_key(&(place, above))
-                    || asked.forged.contains(&(above, place))
+                    || requests.by_others.contains_key(&(place, above))
+                    || requests.forged.contains(&(above, place))
             }
             _ => false,
         };

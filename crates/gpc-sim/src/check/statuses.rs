@@ -28,13 +28,13 @@ const OF_FUNC: [Fault; 4] = [Fault::Fail, Fault::Panic, Fault::Twice, Fault::Han
 
 /// What an id knows of a call.
 #[derive(Default)]
-struct Here {
+struct Knowledge {
     /// Ids whose answers it awaits.
     awaited: BTreeSet<Id>,
     /// Positions that have answered, each with the coverage of its subtree; `None` if all are done.
     heard: Vec<(u32, Option<Coverage>)>,
     /// Ids whose streaming replies still arrive: all ids there count as done until one fails.
-    rising: BTreeSet<Id>,
+    streaming: BTreeSet<Id>,
     /// Its own answer has started to go up.
     gives: bool,
     /// Ids that have answered without failure.
@@ -52,7 +52,7 @@ struct Here {
 /// What all ids know of all calls.
 #[derive(Default)]
 pub(super) struct Statuses {
-    calls: BTreeMap<(Id, CallId), Here>,
+    calls: BTreeMap<(Id, CallId), Knowledge>,
     /// Ids that have answered: a later event there does not concern a repeated answer.
     answered: BTreeSet<(Id, CallId)>,
     /// Ids that have reported their own failure.
@@ -109,14 +109,14 @@ impl Statuses {
                 }
             }
             Observation::LinkEnded { at, peer, unreached } => {
-                for (_, here) in self.at(*at) {
-                    let asked = here.awaited.remove(peer) && *unreached;
-                    here.unreached.extend(asked.then_some(*peer));
+                for (_, knowledge) in self.at(*at) {
+                    let asked = knowledge.awaited.remove(peer) && *unreached;
+                    knowledge.unreached.extend(asked.then_some(*peer));
                 }
             }
             Observation::Abandoned { at, peer } => {
-                for (_, here) in self.at(*at) {
-                    here.awaited.remove(peer);
+                for (_, knowledge) in self.at(*at) {
+                    knowledge.awaited.remove(peer);
                 }
             }
             Observation::Sent { from, message: Message::Response(response), .. } => {
@@ -127,8 +127,8 @@ impl Statuses {
                 let names = (*id, NAMES[0])..=(*id, NAMES[1]);
                 forget(&mut self.calls, names.clone());
                 forget(&mut self.whole, names.clone());
-                for here in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through] {
-                    forget_keys(here, names.clone());
+                for calls in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through] {
+                    forget_keys(calls, names.clone());
                 }
             }
             _ => {}
@@ -136,24 +136,25 @@ impl Statuses {
     }
 
     /// Calls at an id.
-    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
+    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Knowledge)> {
         let least = CallId { root: 0, sequence: 0 };
         let most = CallId { root: Id::MAX, sequence: u64::MAX };
-        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), knowledge)| (*call, knowledge))
     }
 
     /// Handles an answer that an id receives.
     fn heard(&mut self, book: &Book, at: Id, from: Id, response: &Response, now: u64) {
         let Some(record) = book.calls.get(&response.call) else { return };
-        let (Some(here), Some(place)) = (self.calls.get_mut(&(at, response.call)), record.position(from))
+        let (Some(knowledge), Some(place)) =
+            (self.calls.get_mut(&(at, response.call)), record.position(from))
         else {
             return;
         };
         let whole = |coverage: &Coverage| coverage.len() == u64::from(record.sizes[place as usize]);
-        let (awaited, rose) = (here.awaited.remove(&from), here.rising.remove(&from));
-        here.unreadable.remove(&place);
+        let (awaited, rose) = (knowledge.awaited.remove(&from), knowledge.streaming.remove(&from));
+        knowledge.unreadable.remove(&place);
         if awaited && has_no_values(record, &response.answer) {
-            here.unreadable.insert(place);
+            knowledge.unreadable.insert(place);
         }
         if !awaited && !rose || record.is_malformed(from) {
             return;
@@ -164,29 +165,33 @@ impl Statuses {
             return;
         }
         if rose {
-            here.heard.retain(|(of, _)| *of != place);
+            knowledge.heard.retain(|(of, _)| *of != place);
         }
         if matches!(response.answer, Answer::Arriving(_)) {
             if !record.plan.partial {
-                here.rising.insert(from);
-                here.heard.push((place, None));
+                knowledge.streaming.insert(from);
+                knowledge.heard.push((place, None));
             }
             return;
         }
         if !matches!(response.answer, Answer::Failed(_)) {
-            here.well.insert(from);
+            knowledge.well.insert(from);
         }
         match &response.answer {
-            Answer::Completed | Answer::Reply(_) if !record.plan.partial => here.heard.push((place, None)),
+            Answer::Completed | Answer::Reply(_) if !record.plan.partial => {
+                knowledge.heard.push((place, None))
+            }
             Answer::Partial(partial) if record.plan.partial && whole(&partial.report.coverage) => {
-                here.causes.extend(partial.report.causes.iter().map(|cause| (Some(place), cause.clone())));
-                here.heard.push((place, Some(partial.report.coverage.clone())));
+                knowledge
+                    .causes
+                    .extend(partial.report.causes.iter().map(|cause| (Some(place), cause.clone())));
+                knowledge.heard.push((place, Some(partial.report.coverage.clone())));
             }
             Answer::Failed(failure) => {
-                here.causes.push((None, failure.cause.clone()));
+                knowledge.causes.push((None, failure.cause.clone()));
                 // If a child fails in a partial call, the ids below it report for themselves.
                 if !record.plan.partial && whole(&failure.coverage) {
-                    here.heard.push((place, Some(failure.coverage.clone())));
+                    knowledge.heard.push((place, Some(failure.coverage.clone())));
                 }
             }
             _ => {}
@@ -206,8 +211,8 @@ impl Statuses {
             Answer::Failed(failure) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
             // More may be reported after the head of a reply.
             Answer::Arriving(_) => {
-                let here = self.calls.get_mut(&(from, call));
-                return here.into_iter().for_each(|here| here.gives = true);
+                let knowledge = self.calls.get_mut(&(from, call));
+                return knowledge.into_iter().for_each(|knowledge| knowledge.gives = true);
             }
             Answer::Completed | Answer::Reply(_) => return drop(self.calls.remove(&(from, call))),
         };
@@ -220,27 +225,28 @@ impl Statuses {
         }
         // An id that was given up reports nothing of the ids below.
         let speaks = record.plan.partial == matches!(response.answer, Answer::Partial(_));
-        let here = self.calls.remove(&(from, call));
+        let knowledge = self.calls.remove(&(from, call));
         let reports = matches!(response.answer, Answer::Partial(_));
-        let said = Said { id: from, place, coverage, causes, reports };
+        let report = NodeReport { id: from, place, coverage, causes, reports };
         let state = self.state_of(from, call, book.may_run_anew(record));
-        said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
-        said.of_its_own_failure(record).into_iter().for_each(|what| findings.add(NAME, what));
-        said.of_its_data(state, self.whole.get(&(from, call)))
+        report.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
+        report.of_its_own_failure(record).into_iter().for_each(|what| findings.add(NAME, what));
+        report
+            .of_its_data(state, self.whole.get(&(from, call)))
             .into_iter()
             .for_each(|what| findings.add(NAME, what));
         let nobody = !record.plan.partial && !book.has_forwarded(from, call);
-        let wrong = said.of_those_not_asked(record).filter(|_| nobody);
+        let wrong = report.of_those_not_asked(record).filter(|_| nobody);
         wrong.into_iter().for_each(|what| findings.add(NAME, what));
         // If a cancelled call starts anew, earlier answers do not count.
-        let Some(here) = here.filter(|_| speaks && !book.may_run_anew(record)) else { return };
-        here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
+        let Some(knowledge) = knowledge.filter(|_| speaks && !book.may_run_anew(record)) else { return };
+        knowledge.judge(record, &report).into_iter().for_each(|what| findings.add(NAME, what));
     }
 
-    fn state_of(&self, id: Id, call: CallId, anew: bool) -> State {
+    fn state_of(&self, id: Id, call: CallId, anew: bool) -> FuncState {
         let at = (id, call);
         let open = self.seen.contains(&at) && !self.through.contains(&at);
-        State { begun: self.begun.contains(&at), open, anew }
+        FuncState { begun: self.begun.contains(&at), open, anew }
     }
 
     /// Handles the end of a call at its root.
@@ -248,7 +254,7 @@ impl Statuses {
         let Some(record) = book.calls.get(&call) else { return };
         let Some(root) = record.root() else { return };
         // A root that gives up does not report an earlier lack of memory.
-        let here = self.calls.remove(&(root, call)).filter(|_| !book.may_hide_lack(record, outcome));
+        let knowledge = self.calls.remove(&(root, call)).filter(|_| !book.may_hide_lack(record, outcome));
         let (coverage, causes) = match (&outcome.result, &outcome.report) {
             (Err(failure), _) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
             (Ok(_), Some(report)) => (&report.coverage, &report.causes[..]),
@@ -259,11 +265,11 @@ impl Statuses {
         whole.push(Status::Done, u32::from(record.plan.watch));
         whole.append(coverage);
         let reports = outcome.report.is_some();
-        let said = Said { id: root, place: 0, coverage: &whole, causes, reports };
-        let mut wrong = here.and_then(|here| here.judge(record, &said));
+        let report = NodeReport { id: root, place: 0, coverage: &whole, causes, reports };
+        let mut wrong = knowledge.and_then(|knowledge| knowledge.judge(record, &report));
         if !record.plan.watch && wrong.is_none() {
-            wrong = said.of_itself(record, self.state_of(root, call, book.may_run_anew(record)));
-            wrong = wrong.or_else(|| said.of_its_own_failure(record));
+            wrong = report.of_itself(record, self.state_of(root, call, book.may_run_anew(record)));
+            wrong = wrong.or_else(|| report.of_its_own_failure(record));
         }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
@@ -293,7 +299,7 @@ fn has_no_values(record: &Record, answer: &Answer) -> bool {
 }
 
 /// Report of an id at the end of a call.
-struct Said<'a> {
+struct NodeReport<'a> {
     id: Id,
     place: u32,
     coverage: &'a Coverage,
@@ -304,16 +310,16 @@ struct Said<'a> {
 
 /// Whether a call's func has begun at an id, and whether it has not ended.
 #[derive(Clone, Copy)]
-struct State {
+struct FuncState {
     begun: bool,
     open: bool,
     /// It may have begun in an earlier call of the same name that is over.
     anew: bool,
 }
 
-impl Said<'_> {
+impl NodeReport<'_> {
     /// Checks its own status: a func that has not begun has done nothing, and one without a result is not done.
-    fn of_itself(&self, record: &Record, state: State) -> Option<String> {
+    fn of_itself(&self, record: &Record, state: FuncState) -> Option<String> {
         let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
         let what = match own {
             Some(Status::Unknown) if !state.begun && !record.plan.partial => "has not begun",
@@ -337,7 +343,7 @@ impl Said<'_> {
     }
 
     /// Checks that an id without all data that func needs does not blame func.
-    fn of_its_data(&self, state: State, whole: Option<&bool>) -> Option<String> {
+    fn of_its_data(&self, state: FuncState, whole: Option<&bool>) -> Option<String> {
         let said = self.causes.iter().find(|cause| {
             (cause.id, cause.stage, cause.kind) == (self.id, Stage::Func, CauseKind::TimeLimit)
         })?;
@@ -353,10 +359,10 @@ impl Said<'_> {
     }
 }
 
-impl Here {
+impl Knowledge {
     /// Describes a status that is worse than what the id knows.
-    fn judge(&self, record: &Record, said: &Said<'_>) -> Option<String> {
-        let Said { id, place, coverage, causes, .. } = said;
+    fn judge(&self, record: &Record, report: &NodeReport<'_>) -> Option<String> {
+        let NodeReport { id, place, coverage, causes, .. } = report;
         if coverage.len() != u64::from(record.sizes[*place as usize]) {
             // A coverage of the wrong length reports on no id.
             return None;
@@ -392,7 +398,7 @@ impl Here {
                 ));
             }
         }
-        if let Some(cause) = self.lost_cause(record, said) {
+        if let Some(cause) = self.lost_cause(record, report) {
             return Some(format!("id {id} has heard why one is left out, and does not say it: {cause}"));
         }
         let said_of = |at: &u32| statuses.get(at.checked_sub(*place)? as usize);
@@ -419,14 +425,14 @@ impl Here {
                 "no link to {other} came up, and id {id} says that somebody there may have been reached"
             ));
         }
-        self.blamed_wrongly(record, said)
+        self.blamed_wrongly(record, report)
     }
 
     /// Describes a cause of this id's own that names an id whose whole answer it has.
-    fn blamed_wrongly(&self, record: &Record, said: &Said<'_>) -> Option<String> {
-        let Said { id, causes, .. } = said;
-        let told = |cause: &Cause| self.causes.iter().any(|(_, told)| told == cause);
-        let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !told(cause));
+    fn blamed_wrongly(&self, record: &Record, report: &NodeReport<'_>) -> Option<String> {
+        let NodeReport { id, causes, .. } = report;
+        let passed_on = |cause: &Cause| self.causes.iter().any(|(_, reported)| reported == cause);
+        let own = causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !passed_on(cause));
         // If all children have answered, the last answer may have come too late. Another rule judges that.
         let all = self.awaited.is_empty();
         let late = |cause: &Cause| all && (cause.stage, cause.kind) == (Stage::Reply, CauseKind::TimeLimit);
@@ -442,11 +448,11 @@ impl Here {
     }
 
     /// A cause reported to a partial call that is not passed on, although there is room for it.
-    fn lost_cause(&self, record: &Record, said: &Said<'_>) -> Option<&Cause> {
-        let room = record.plan.partial && said.reports && said.causes.len() < CAUSES_MAX;
+    fn lost_cause(&self, record: &Record, report: &NodeReport<'_>) -> Option<&Cause> {
+        let room = record.plan.partial && report.reports && report.causes.len() < CAUSES_MAX;
         let stays = |place: &u32| room & !self.unreadable.contains(place);
         let reported = self.causes.iter().filter(|(by, _)| by.as_ref().is_some_and(stays));
-        reported.map(|(_, cause)| cause).find(|cause| !said.causes.contains(cause))
+        reported.map(|(_, cause)| cause).find(|cause| !report.causes.contains(cause))
     }
 
     /// Describes an id that was reported as failed to a partial call and is given another status.

@@ -17,7 +17,7 @@ const NAME: &str = "tokens";
 
 /// The functions of a call at an id.
 #[derive(Default)]
-struct Here {
+struct TokenCounts {
     /// Number of running functions.
     running: u32,
     /// Number of tokens kept, and of tokens used.
@@ -29,7 +29,7 @@ struct Here {
 /// The tokens of all ids.
 #[derive(Default)]
 pub(super) struct Tokens {
-    tokens: BTreeMap<(Id, CallId), Here>,
+    tokens: BTreeMap<(Id, CallId), TokenCounts>,
     /// Ids that have had a token: a quick test, since a million ids are asked and most have none.
     whose: IdSet,
     /// Calls that have ended at an id in its present input.
@@ -72,8 +72,8 @@ impl Tokens {
             }
             Observation::Held { id, .. } if !self.ended.is_empty() => {
                 for (at, call) in std::mem::take(&mut self.ended) {
-                    let told = self.tokens.get(&(at, call)).is_none_or(|token| token.stopped);
-                    if at == *id && !told {
+                    let informed = self.tokens.get(&(at, call)).is_none_or(|token| token.stopped);
+                    if at == *id && !informed {
                         findings.add(
                             NAME,
                             format!(
@@ -87,13 +87,13 @@ impl Tokens {
         }
     }
 
-    fn of(&mut self, id: Id, call: CallId) -> &mut Here {
+    fn of(&mut self, id: Id, call: CallId) -> &mut TokenCounts {
         self.whose.insert(id);
         self.tokens.entry((id, call)).or_default()
     }
 
     fn ends(&mut self, id: Id, call: CallId) {
-        let waits = |token: &Here| token.kept > token.used || token.running > 0;
+        let waits = |token: &TokenCounts| token.kept > token.used || token.running > 0;
         if self.whose.contains(id) && self.tokens.get(&(id, call)).is_some_and(waits) {
             self.ended.insert((id, call));
         }

@@ -238,7 +238,7 @@ impl Links {
 
     /// Records that an end learns of the loss of an epoch. Returns whether the link never came up, or `None` if the end
     /// knew of the loss.
-    pub(crate) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
+    pub(crate) fn note_loss(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
         let pair = self.known_mut(id, peer)?;
         let unreached = pair.unreached[side(id, peer)];
         let end = pair.end(id, peer);
@@ -280,17 +280,17 @@ impl Links {
     /// Ends a process; returns the peers that must learn of it, each with the epoch. `hard`: its last messages are
     /// lost.
     pub(crate) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
-        let mut told = Vec::new();
+        let mut affected = Vec::new();
         for peer in self.talked_with(id) {
             let Some(pair) = self.known_mut(id, peer) else { continue };
             let lost = pair.up.then(|| pair.lose(hard));
             pair.end(id, peer).seen = pair.epoch;
             if let Some(epoch) = lost {
                 self.up.remove(&key(id, peer));
-                told.push((peer, epoch));
+                affected.push((peer, epoch));
             }
         }
-        told
+        affected
     }
 
     /// Opens a link if there is none, for a message that is repeated.
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!([1, 2, 3].map(|_| links.comes_up(1, 2, first)), [true, false, false]);
         assert_eq!([1, 2].map(|_| links.comes_up(2, 1, first)), [true, false]);
         let epoch = links.break_up(1, 2, true).unwrap();
-        assert_eq!((links.told(1, 2, epoch), links.told(2, 1, epoch)), (Some(false), Some(false)));
+        assert_eq!((links.note_loss(1, 2, epoch), links.note_loss(2, 1, epoch)), (Some(false), Some(false)));
         let Fate::Goes(second) = links.send(1, 2, true, true) else { panic!("there is a new one") };
         assert_eq!([1, 2].map(|_| links.comes_up(1, 2, second)), [true, false]);
     }
@@ -364,13 +364,13 @@ mod tests {
         let (mut links, old) = opened();
         let epoch = links.break_up(2, 1, true).unwrap();
         assert_eq!(links.send(1, 2, true, true), Fate::Vanishes, "this end does not know yet");
-        assert_eq!(links.told(1, 2, epoch), Some(false));
-        assert_eq!(links.told(1, 2, epoch), None);
+        assert_eq!(links.note_loss(1, 2, epoch), Some(false));
+        assert_eq!(links.note_loss(1, 2, epoch), None);
         let Fate::Goes(new) = links.send(1, 2, true, true) else { panic!("there is a new one") };
         assert_eq!(links.receive(1, 2, old), Receipt::Dropped);
         assert_eq!(links.receive(1, 2, new), Receipt::InAfterLoss { unreached: false });
         assert_eq!(links.receive(1, 2, new), Receipt::In);
-        assert_eq!(links.told(2, 1, epoch), None, "it was told already");
+        assert_eq!(links.note_loss(2, 1, epoch), None, "it was told already");
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
         let (mut links, old) = opened();
         let epoch = links.break_up(1, 2, false).unwrap();
         assert_eq!(links.receive(1, 2, old), Receipt::In);
-        assert_eq!(links.told(2, 1, epoch), Some(false));
+        assert_eq!(links.note_loss(2, 1, epoch), Some(false));
         assert_eq!(links.receive(1, 2, old), Receipt::Dropped);
         assert_eq!(links.break_up(1, 2, false), None, "it is not up");
     }
@@ -391,9 +391,9 @@ mod tests {
         let epoch = links.break_up(1, 2, true).unwrap();
         assert_eq!(links.epoch_at(1, 2), 0, "it does not know");
         assert_eq!(links.abandon(1, 2), None, "there is nothing to close");
-        assert_eq!((links.epoch_at(1, 2), links.told(1, 2, epoch)), (epoch, None));
+        assert_eq!((links.epoch_at(1, 2), links.note_loss(1, 2, epoch)), (epoch, None));
         assert!(matches!(links.send(1, 2, true, true), Fate::Goes(_)), "it opens a new one");
-        assert_eq!(links.told(2, 1, epoch), Some(false), "the other end has its own time");
+        assert_eq!(links.note_loss(2, 1, epoch), Some(false), "the other end has its own time");
     }
 
     /// An end that its peer could not connect to never learned of the earlier loss, and its messages vanished forever.
@@ -401,12 +401,12 @@ mod tests {
     fn the_living_refuse_and_hear_of_what_was_before() {
         let (mut links, _) = opened();
         let lost = links.break_up(1, 2, true).unwrap();
-        assert_eq!(links.told(1, 2, lost), Some(false));
+        assert_eq!(links.note_loss(1, 2, lost), Some(false));
         assert_eq!(links.send(1, 2, true, false), Fate::Refused(2));
-        assert_eq!(links.told(1, 2, 2), Some(true));
+        assert_eq!(links.note_loss(1, 2, 2), Some(true));
         assert_eq!(links.send(1, 2, true, false), Fate::Refused(3));
         assert_eq!(links.send(2, 1, true, true), Fate::Vanishes, "it is not told yet");
-        assert_eq!((links.told(2, 1, lost), links.told(2, 1, lost)), (Some(false), None));
+        assert_eq!((links.note_loss(2, 1, lost), links.note_loss(2, 1, lost)), (Some(false), None));
         assert!(matches!(links.send(2, 1, true, true), Fate::Goes(_)));
     }
 
@@ -414,12 +414,12 @@ mod tests {
     fn the_dead_refuse_and_their_peers_are_told() {
         let (mut links, _) = opened();
         assert_eq!(links.end_of(2, true), [(1, 1)]);
-        assert_eq!(links.told(1, 2, 1), Some(false));
+        assert_eq!(links.note_loss(1, 2, 1), Some(false));
         assert_eq!(links.send(1, 2, true, false), Fate::Refused(2));
         assert_eq!(links.send(1, 2, true, true), Fate::Vanishes);
-        assert_eq!(links.told(1, 2, 2), Some(true));
+        assert_eq!(links.note_loss(1, 2, 2), Some(true));
         assert!(matches!(links.send(1, 2, true, true), Fate::Goes(_)));
         assert_eq!(links.abandon(1, 2), Some(3));
-        assert_eq!(links.told(2, 1, 3), Some(false));
+        assert_eq!(links.note_loss(2, 1, 3), Some(false));
     }
 }

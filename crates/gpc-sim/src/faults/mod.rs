@@ -10,7 +10,7 @@ mod timing;
 pub(super) use links::{Fate, Links, Passage, Receipt};
 pub(super) use mishap::{Act, Acts, Mishap, Timed};
 pub(super) use plan::{Mishaps, Times};
-pub(super) use repeats::Again;
+pub(super) use repeats::Repeat;
 pub(super) use themes::{some_of, themes};
 
 use std::fmt;

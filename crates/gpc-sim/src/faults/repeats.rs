@@ -19,7 +19,7 @@ struct Repeatable {
 
 /// A repeated message.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct Repeat {
     pub(crate) from: Id,
     pub(crate) to: Id,
     pub(crate) runs: [u32; 2],
@@ -56,11 +56,11 @@ impl Repeats {
     }
 
     /// Draws the messages to repeat after a link broke, in any order.
-    pub(crate) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<Again> {
+    pub(crate) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<Repeat> {
         let mut again = Vec::new();
         for (from, to) in [(a, b), (b, a)] {
             let sent = self.sent.remove(&(from, to)).unwrap_or_default();
-            again.extend(sent.into_iter().map(|Repeatable { runs, message }| Again {
+            again.extend(sent.into_iter().map(|Repeatable { runs, message }| Repeat {
                 from,
                 to,
                 runs,

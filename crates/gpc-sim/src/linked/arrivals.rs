@@ -23,7 +23,7 @@ impl World {
             }
             match arrival {
                 Arrival::Up { peer, incarnation, begun } => {
-                    let wrong = self.process(id).told.up(peer, incarnation, begun);
+                    let wrong = self.process(id).announced.up(peer, incarnation, begun);
                     self.blame(id, wrong);
                     self.trace.say(
                         self.now,
@@ -36,7 +36,7 @@ impl World {
                     // The chain counts all its messages on this link as lost, so drop the pending ones.
                     self.process(id).pending.remove(&peer);
                     let unreached = unreached && self.process(id).peering.up(peer).is_none();
-                    let wrong = self.process(id).told.lost(peer, unreached);
+                    let wrong = self.process(id).announced.lost(peer, unreached);
                     self.blame(id, wrong);
                     self.lose_link_for(id, peer, kind, why, unreached);
                 }

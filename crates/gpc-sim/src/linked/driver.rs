@@ -4,8 +4,8 @@
 use gpc_trees::Id;
 
 use super::arrival::Arrival;
-use super::pipe::{What, of_key};
-use super::{Leaving, Process, Said};
+use super::pipe::{ConnectionEvent, of_key};
+use super::{Origin, OutgoingMessage, Process};
 use crate::check::Observation;
 use crate::cost::wire_bytes;
 use crate::event::Event;
@@ -29,17 +29,17 @@ impl World {
     }
 
     /// Queues a message until its link is up, and opens the link if the message may do so.
-    pub(crate) fn send_when_up(&mut self, from: Id, to: Id, leaving: Leaving) {
+    pub(crate) fn send_when_up(&mut self, from: Id, to: Id, outgoing: OutgoingMessage) {
         // As in the runtime: any other message is about calls of a link that is lost.
-        let opens =
-            matches!(leaving.message, Message::Request(_) | Message::Ping) || leaving.said != Said::ByNode;
+        let opens = matches!(outgoing.message, Message::Request(_) | Message::Ping)
+            || outgoing.origin != Origin::ByNode;
         let process = self.process(from);
         match process.peering.want(to) {
             LinkStatus::Open if opens => {
-                process.pending.entry(to).or_default().push(leaving);
+                process.pending.entry(to).or_default().push(outgoing);
                 self.connect(from, to);
             }
-            LinkStatus::Coming | LinkStatus::Up(_) => process.pending.entry(to).or_default().push(leaving),
+            LinkStatus::Coming | LinkStatus::Up(_) => process.pending.entry(to).or_default().push(outgoing),
             LinkStatus::Open | LinkStatus::Unknown => {
                 self.trace.say(self.now, format_args!("  there is no link for it"));
             }
@@ -71,7 +71,7 @@ impl World {
         match output {
             Output::Write { key, bytes } => {
                 let (pipe, side) = of_key(key);
-                self.convey(pipe, 1 - side, What::Bytes(bytes));
+                self.convey(pipe, 1 - side, ConnectionEvent::Bytes(bytes));
             }
             // Written bytes leave before the end.
             Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => {
@@ -95,18 +95,18 @@ impl World {
             self.now,
             format_args!("{id} has connection {pipe}, which {by} has opened, for its link to {peer}, generation {generation}"),
         );
-        for leaving in self.process(id).pending.remove(&peer).unwrap_or_default() {
-            self.leave(id, peer, leaving);
+        for outgoing in self.process(id).pending.remove(&peer).unwrap_or_default() {
+            self.send_outgoing(id, peer, outgoing);
         }
         self.queue_arrival(id, Arrival::Up { peer, incarnation, begun });
     }
 
     /// Sends a message on a link that is up.
-    fn leave(&mut self, from: Id, to: Id, leaving: Leaving) {
-        let Leaving { message, bytes, data, said } = leaving;
-        match said {
-            Said::ByNode => self.transmit(from, to, message, bytes, data),
-            Said::Forged | Said::Lie => self.say_for(from, to, message, self.now, said),
+    fn send_outgoing(&mut self, from: Id, to: Id, outgoing: OutgoingMessage) {
+        let OutgoingMessage { message, bytes, data, origin } = outgoing;
+        match origin {
+            Origin::ByNode => self.transmit(from, to, message, bytes, data),
+            Origin::Forged | Origin::Lie => self.send_for(from, to, message, self.now, origin),
         }
     }
 
@@ -119,21 +119,21 @@ impl World {
     pub(crate) fn comes_in_the_name_of(&mut self, parcel: Parcel, at: u64) {
         let Parcel { from, to, message, sent, .. } = parcel;
         let (data, lie) = (sent.is_data(), sent.is_lie());
-        let said = if lie { Said::Lie } else { Said::Forged };
+        let origin = if lie { Origin::Lie } else { Origin::Forged };
         if self.is_linked(from, to) {
-            return self.say_for(from, to, message, at, said);
+            return self.send_for(from, to, message, at, origin);
         }
         let bytes = wire_bytes(&message);
-        self.send_when_up(from, to, Leaving { message, bytes, data, said });
+        self.send_when_up(from, to, OutgoingMessage { message, bytes, data, origin });
     }
 
     /// Sends a message in the name of a node on a link that is up; it arrives at `at` or later.
-    fn say_for(&mut self, from: Id, to: Id, message: Message, at: u64, said: Said) {
+    fn send_for(&mut self, from: Id, to: Id, message: Message, at: u64, origin: Origin) {
         let Some(passage) = self.passage(from, to) else { return };
         let (begun, sent) = (self.hosts.incarnation(from), self.now);
         let latency = self.hosts.cost(from, to).latency_ns;
         let at = self.linked().in_order(to, passage, at.max(sent + latency));
-        let sent = Sent::at(sent).lie(said == Said::Lie);
+        let sent = Sent::at(sent).lie(origin == Origin::Lie);
         let parcel = Parcel { from, to, passage, begun, sent, message };
         self.comes_over(at, parcel);
     }
@@ -144,7 +144,7 @@ impl World {
             self.now,
             format_args!("{id} asks the run of {peer} that it is linked with, for another one is there"),
         );
-        self.say_for(id, peer, Message::Ping, self.now, Said::Lie);
+        self.send_for(id, peer, Message::Ping, self.now, Origin::Lie);
         let (pipe, side) = of_key(key);
         let back_at = self.pipe(pipe).ends[side].back_at.max(self.now);
         let until = Time::from_nanos(back_at).plus(ANSWER_LIMIT);
@@ -172,7 +172,7 @@ impl World {
             self.blame(to, Some(format!("hears {from} on connection {pipe}, which is not its link")));
             return false;
         }
-        let wrong = self.process(to).told.comes(from, parcel.begun);
+        let wrong = self.process(to).announced.comes(from, parcel.begun);
         self.blame(to, wrong);
         let given_up = !self.pipe(pipe).ends[1 - side].open;
         if given_up && matches!(&parcel.message, Message::Request(request) if request.partial) {
@@ -227,7 +227,7 @@ impl World {
     pub(crate) fn abandon_link(&mut self, id: Id, peer: Id) {
         let process = self.process(id);
         process.pending.remove(&peer);
-        process.told.lost(peer, false);
+        process.announced.lost(peer, false);
         let state = process.peering.state(peer);
         if let State::Up(key) | State::Connecting(key) = state
             && !self.pipe(of_key(key).0).is_broken()

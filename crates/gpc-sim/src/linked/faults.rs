@@ -4,7 +4,7 @@ use gpc_trees::Id;
 
 use super::pipe::of_key;
 use crate::faults::Fault;
-use crate::happen::NOTICED_LATENCIES;
+use crate::inject::NOTICED_LATENCIES;
 use crate::world::World;
 use chained_gpc::peering::{GREETING_LIMIT, LinkKey, State};
 
@@ -29,14 +29,14 @@ impl World {
         self.come_again(a, b, again);
     }
 
-    /// Breaks a connection; the ends marked in `told` learn of it later.
-    fn break_pipe(&mut self, pipe: u32, hard: bool, told: [bool; 2]) {
+    /// Breaks a connection; the ends marked in `informed` learn of it later.
+    fn break_pipe(&mut self, pipe: u32, hard: bool, informed: [bool; 2]) {
         self.forget_intact(pipe);
         self.pipe(pipe).break_up(hard);
         let (a, b) = self.pipe(pipe).between();
         self.linked().broken.insert((a, b));
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES;
-        for (side, _) in told.into_iter().enumerate().filter(|(_, told)| *told) {
+        for (side, _) in informed.into_iter().enumerate().filter(|(_, informed)| *informed) {
             let at = self.now + 1 + self.random.below(latest.max(1));
             self.tell_end(pipe, side, at);
         }

@@ -8,6 +8,7 @@
 //!
 //! Faults act on connections. The rest of the world is the same as with modelled links (`faults::links`).
 
+mod announced;
 mod arrival;
 mod arrivals;
 mod check;
@@ -18,7 +19,6 @@ mod network;
 mod pipe;
 #[cfg(test)]
 mod stories;
-mod told;
 
 pub use linking::{Linking, LinkingError};
 pub(super) use pipe::Step;
@@ -31,13 +31,13 @@ use super::check::Violation;
 use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
+use announced::AnnouncedLinks;
 use arrival::Arrival;
 use chained_gpc::peering::{
     Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Transport,
 };
 use chained_gpc::wire::{Job, Message};
 use pipe::Pipe;
-use told::Told;
 
 /// Unacknowledged requests that a node accepts; credit is not modelled.
 const HIWATER: u32 = 64;
@@ -61,17 +61,17 @@ impl Book for Everybody {
 
 /// A message that waits for its link or leaves on it.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct OutgoingMessage {
     pub(super) message: Message,
     pub(super) bytes: u64,
     /// Whether it is the data of a long reply, whose head was sent before.
     pub(super) data: bool,
-    pub(super) said: Said,
+    pub(super) origin: Origin,
 }
 
 /// Origin of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Said {
+pub(super) enum Origin {
     ByNode,
     /// Sent by the world in the name of a node.
     Forged,
@@ -87,9 +87,9 @@ pub(super) struct Process {
     /// Connections that it knows of, or that wait to be accepted, and that it has not closed.
     open: BTreeSet<LinkKey>,
     /// Messages for links that are not up yet.
-    pending: BTreeMap<Id, Vec<Leaving>>,
+    pending: BTreeMap<Id, Vec<OutgoingMessage>>,
     /// Links that were announced to its chain.
-    told: Told,
+    announced: AnnouncedLinks,
     /// Time of the scheduled event for its machine, if there is one.
     due: Option<u64>,
     /// After a pause, the time at which the ends of functions during the pause happen.
@@ -107,7 +107,7 @@ enum Ways {
 
 /// Settings of all connections of a world.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
+struct ConnectionSettings {
     ways: Ways,
     /// The shared secret, if links are authenticated.
     secret: Option<u64>,
@@ -116,7 +116,7 @@ struct Manner {
 /// All connections of a world, and the machines at their ends.
 #[derive(Debug)]
 pub(super) struct Linked {
-    manner: Manner,
+    settings: ConnectionSettings,
     /// Indexed by id; made when first needed.
     processes: Vec<Option<Box<Process>>>,
     /// Bounded by the connections that a run opens.
@@ -138,9 +138,9 @@ impl Linked {
         let ways = [Ways::Network, Ways::Network, Ways::User, Ways::Both];
         let ways = random.pick(&ways).copied().filter(|_| has_faults).unwrap_or(Ways::Network);
         let proved = has_faults && n <= PROVED_MAX && random.chance(1, 16);
-        let manner = Manner { ways, secret: proved.then(|| random.draw()) };
+        let settings = ConnectionSettings { ways, secret: proved.then(|| random.draw()) };
         Linked {
-            manner,
+            settings,
             processes: std::iter::repeat_with(|| None).take(n as usize).collect(),
             pipes: Vec::new(),
             intact: Sorted::default(),
@@ -152,7 +152,7 @@ impl Linked {
 
     /// Transport between two ids.
     fn way(&self, a: Id, b: Id) -> Transport {
-        match self.manner.ways {
+        match self.settings.ways {
             Ways::Network => Transport::Network,
             Ways::User => Transport::User,
             Ways::Both if (a ^ b).is_multiple_of(2) => Transport::User,
@@ -162,7 +162,7 @@ impl Linked {
 
     /// The process of an id in this run.
     fn process(&mut self, id: Id, run: u32, incarnation: u64) -> &mut Process {
-        let secret = self.manner.secret;
+        let secret = self.settings.secret;
         self.processes[id as usize].get_or_insert_with(|| {
             let crypto = secret.map(|secret| -> Box<dyn Crypto> {
                 let private = u64::from(id) << 16 | u64::from(run) | 1 << 60;
@@ -171,19 +171,19 @@ impl Linked {
             let me = Identity { me: id, incarnation, job: Job::default(), hiwater: HIWATER };
             let strictness = Strictness { insecure: true, ..Strictness::default() };
             let peering = Peering::new(me, crypto, strictness, Everybody);
-            let (open, pending, told) = (BTreeSet::new(), BTreeMap::new(), Told::default());
-            Box::new(Process { run, peering, open, pending, told, due: None, caught_up: 0 })
+            let (open, pending, announced) = (BTreeSet::new(), BTreeMap::new(), AnnouncedLinks::default());
+            Box::new(Process { run, peering, open, pending, announced, due: None, caught_up: 0 })
         })
     }
 
     /// The process of an id, if it exists.
-    fn known(&self, id: Id) -> Option<&Process> {
+    fn existing(&self, id: Id) -> Option<&Process> {
         self.processes.get(id as usize)?.as_deref()
     }
 
     /// The link of an id to a peer, if its machine has it up.
     pub(super) fn up(&self, id: Id, peer: Id) -> Option<LinkKey> {
-        self.known(id)?.peering.up(peer)
+        self.existing(id)?.peering.up(peer)
     }
 
     /// A number for the current link of an id to a peer; the same for all times without a link.
@@ -194,7 +194,7 @@ impl Linked {
 
     /// Peers that an id is linked with.
     pub(super) fn peers_of(&self, id: Id) -> Vec<Id> {
-        self.known(id)
+        self.existing(id)
             .map(|process| process.peering.all_up().map(|(peer, _)| peer).collect())
             .unwrap_or_default()
     }
@@ -219,6 +219,6 @@ impl Linked {
 
     /// State of an id's link to a peer.
     fn state(&self, id: Id, peer: Id) -> State {
-        self.known(id).map_or(State::Absent, |process| process.peering.state(peer))
+        self.existing(id).map_or(State::Absent, |process| process.peering.state(peer))
     }
 }

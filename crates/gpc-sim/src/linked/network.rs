@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::pipe::{Item, Pipe, What, key_of, of_key};
+use super::pipe::{ConnectionEvent, Item, Pipe, key_of, of_key};
 use super::{Linked, Step};
 use crate::event::Event;
 use crate::faults::Fault;
@@ -48,10 +48,10 @@ impl World {
             Transport::User => {
                 self.pipe(pipe).listener = Some(self.hosts.run(to));
                 self.process(to).open.insert(key_of(pipe, 1));
-                self.convey(pipe, 1, What::Accepted);
+                self.convey(pipe, 1, ConnectionEvent::Accepted);
                 self.process(from).peering.connected(key, way, false);
             }
-            Transport::Loopback | Transport::Network => self.convey(pipe, 1, What::Opens),
+            Transport::Loopback | Transport::Network => self.convey(pipe, 1, ConnectionEvent::Opens),
         }
         self.settle_peering(from);
     }
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Sends something to a side of a connection, after everything sent before.
-    pub(super) fn convey(&mut self, pipe: u32, side: usize, what: What) {
+    pub(super) fn convey(&mut self, pipe: u32, side: usize, what: ConnectionEvent) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         if self.pipe(pipe).is_broken() {
             return;
@@ -81,7 +81,7 @@ impl World {
         }
         let at = self.now + self.hosts.cost(from, to).latency_ns + late;
         let at = self.pipe(pipe).in_order(side, at);
-        if matches!(what, What::Ends | What::Refused) {
+        if matches!(what, ConnectionEvent::Ends | ConnectionEvent::Refused) {
             self.ends_at(pipe, side, at);
         }
         self.schedule_arrival(pipe, side, at, Item::Other(what));
@@ -108,7 +108,8 @@ impl World {
         [from, to].into_iter().for_each(|id| self.took_part(id));
         let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.timing.cut_until(from, to, self.now));
         // The host answers a connection attempt, even if the process is paused.
-        let opens = matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(What::Opens)));
+        let opens =
+            matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(ConnectionEvent::Opens)));
         let paused = self.paused_until(to).filter(|_| !opens);
         if let Some(until) = cut.max(paused) {
             return self.queue.push(until, Event::Delivery { pipe, side: side as u8 });
@@ -116,17 +117,17 @@ impl World {
         let item = self.pipe(pipe).ends[side].coming.pop_front();
         match item.filter(|_| !self.pipe(pipe).is_gone()) {
             Some(Item::Message(parcel)) => self.arrive(parcel),
-            Some(Item::Other(What::Opens)) => self.opens(pipe, from, to),
+            Some(Item::Other(ConnectionEvent::Opens)) => self.opens(pipe, from, to),
             Some(Item::Other(what)) => {
                 // A hello costs no processor time, and stays behind the message before it.
                 let at = self.pipe(pipe).ends[side].taken_in.max(self.now);
-                self.happens(at, pipe, side, what);
+                self.schedule_event(at, pipe, side, what);
             }
             None => {}
         }
     }
 
-    fn happens(&mut self, at: u64, pipe: u32, side: usize, what: What) {
+    fn schedule_event(&mut self, at: u64, pipe: u32, side: usize, what: ConnectionEvent) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         self.queue.push(at, Event::Connection(Box::new(Step { pipe, side, from, to, what })));
     }
@@ -145,12 +146,12 @@ impl World {
     /// Ends a broken connection at a side, ahead of everything still in flight.
     pub(super) fn tell_end(&mut self, pipe: u32, side: usize, at: u64) {
         self.ends_at(pipe, side, at);
-        self.happens(at, pipe, side, What::Ends);
+        self.schedule_event(at, pipe, side, ConnectionEvent::Ends);
     }
 
     /// Handles an event of a connection.
     pub(crate) fn step_of_connection(&mut self, step: Step) {
-        let lost = self.pipe(step.pipe).is_gone() && !matches!(step.what, What::Ends);
+        let lost = self.pipe(step.pipe).is_gone() && !matches!(step.what, ConnectionEvent::Ends);
         if !lost {
             let place = u64::from(step.pipe) << 1 | step.side as u64;
             self.trace.fold([self.now, 10, u64::from(step.from) << 32 | u64::from(step.to), place]);
@@ -162,34 +163,34 @@ impl World {
         let Step { pipe, side, from, to, what } = step;
         let (now, key) = (self.time(), key_of(pipe, side));
         match what {
-            What::Opens => {}
-            What::Accepted => self.accept(pipe, from, to),
+            ConnectionEvent::Opens => {}
+            ConnectionEvent::Accepted => self.accept(pipe, from, to),
             _ if !self.pipe(pipe).ends[side].open => {}
-            What::Stands => {
+            ConnectionEvent::Stands => {
                 let way = self.linked().way(from, to);
                 self.process(to).peering.connected(key, way, false);
                 self.settle_peering(to);
             }
-            What::Bytes(bytes) => {
+            ConnectionEvent::Bytes(bytes) => {
                 self.process(to).peering.feed(now, key, &bytes, &FeedContext::default());
                 self.settle_peering(to);
                 self.owns_up_to_a_wait_in_vain(to, from);
             }
-            What::Refused => self.connection_ended(pipe, side, "connection refused"),
-            What::Ends => self.connection_ended(pipe, side, "connection reset"),
+            ConnectionEvent::Refused => self.connection_ended(pipe, side, "connection refused"),
+            ConnectionEvent::Ends => self.connection_ended(pipe, side, "connection reset"),
         }
     }
 
     /// A connection attempt reaches its host, which accepts it for the run that listens.
     fn opens(&mut self, pipe: u32, from: Id, to: Id) {
         if self.perhaps_refuse(from, to) {
-            return self.convey(pipe, 0, What::Refused);
+            return self.convey(pipe, 0, ConnectionEvent::Refused);
         }
         self.pipe(pipe).listener = Some(self.hosts.run(to));
         // If this run ends now, connections that wait to be accepted end with it.
         self.process(to).open.insert(key_of(pipe, 1));
-        self.convey(pipe, 0, What::Stands);
-        self.schedule_arrival(pipe, 1, self.now, Item::Other(What::Accepted));
+        self.convey(pipe, 0, ConnectionEvent::Stands);
+        self.schedule_arrival(pipe, 1, self.now, Item::Other(ConnectionEvent::Accepted));
     }
 
     fn accept(&mut self, pipe: u32, from: Id, to: Id) {
@@ -225,7 +226,7 @@ impl World {
     pub(super) fn discard(&mut self, key: LinkKey) {
         let (pipe, side) = of_key(key);
         if self.close_end(key) {
-            self.convey(pipe, 1 - side, What::Ends);
+            self.convey(pipe, 1 - side, ConnectionEvent::Ends);
             self.forget_intact(pipe);
         }
     }

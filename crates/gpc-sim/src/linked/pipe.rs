@@ -11,7 +11,7 @@ use chained_gpc::peering::LinkKey;
 #[derive(Debug)]
 pub(super) enum Item {
     Message(Box<Parcel>),
-    Other(What),
+    Other(ConnectionEvent),
 }
 
 /// One end of a connection.
@@ -117,7 +117,7 @@ impl Pipe {
 
 /// An event of a connection, or an item of its stream.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum ConnectionEvent {
     /// The attempt reaches the host.
     Opens,
     /// The process there learns of it.
@@ -140,7 +140,7 @@ pub(crate) struct Step {
     pub(super) side: usize,
     pub(crate) from: Id,
     pub(crate) to: Id,
-    pub(super) what: What,
+    pub(super) what: ConnectionEvent,
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn world(n: u32, seed: u64) -> World {
         Scenario { crashes: Some(Vec::new()), links: Linking::Peering, trace: true, seed, ..plain };
     let mut world = World::new(&scenario);
     world.queue = Queue::new();
-    world.linked().manner.ways = Ways::Network;
+    world.linked().settings.ways = Ways::Network;
     world
 }
 
@@ -28,7 +28,7 @@ fn ping(world: &mut World, from: Id, to: Id) {
 }
 
 /// Runs all events up to that time.
-fn let_happen(world: &mut World, until: u64) {
+fn run_until(world: &mut World, until: u64) {
     while let Some((at, next)) = world.queue.pop() {
         if at > until {
             world.queue.push(
@@ -45,7 +45,7 @@ fn let_happen(world: &mut World, until: u64) {
 }
 
 /// The link events of an id, in order: up or lost.
-fn told(world: &mut World, id: Id) -> Vec<&'static str> {
+fn link_events(world: &mut World, id: Id) -> Vec<&'static str> {
     let (up, lost) = (format!("us  {id} is linked with"), format!("us  {id} has lost its link"));
     let lines = world.trace.take_lines();
     let word = |line: &String| match (line.contains(&up), line.contains(&lost)) {
@@ -68,7 +68,7 @@ fn of_two_connections_that_cross_the_lower_ids_stands_and_nothing_is_lost() {
         let mut world = world(2, 1);
         ping(&mut world, first, 1 - first);
         ping(&mut world, 1 - first, first);
-        let_happen(&mut world, u64::MAX);
+        run_until(&mut world, u64::MAX);
         let by_lower = first;
         let ends = [(0, 1), (1, 0)].map(|(id, peer)| world.linked().up(id, peer).map(|key| of_key(key).0));
         assert_eq!(ends, [Some(by_lower), Some(by_lower)]);
@@ -83,13 +83,13 @@ fn of_two_connections_that_cross_the_lower_ids_stands_and_nothing_is_lost() {
 fn what_waits_for_a_link_that_nobody_takes_is_lost_and_was_not_sent() {
     for ways in [Ways::Network, Ways::User] {
         let mut world = world(2, 1);
-        world.linked().manner.ways = ways;
+        world.linked().settings.ways = ways;
         world.hosts.end(1);
         ping(&mut world, 0, 1);
-        let_happen(&mut world, u64::MAX);
+        run_until(&mut world, u64::MAX);
         assert_eq!(world.linked().state(0, 1), State::Absent);
         well(&mut world);
-        assert_eq!(told(&mut world, 0), ["lost"]);
+        assert_eq!(link_events(&mut world, 0), ["lost"]);
     }
 }
 
@@ -101,11 +101,11 @@ fn a_new_run_is_linked_with_when_the_old_one_is_told_as_lost() {
         let mut world = world(2, seed);
         ping(&mut world, 0, 1);
         let first = world.now + 1_000_000;
-        let_happen(&mut world, first);
+        run_until(&mut world, first);
         world.crash(1);
         world.hosts.begin_again(1, world.now);
         ping(&mut world, 1, 0);
-        let_happen(&mut world, u64::MAX);
+        run_until(&mut world, u64::MAX);
         well(&mut world);
         let lines = world.trace.take_lines();
         asked += lines.iter().filter(|line| line.contains("asks the run of 1")).count();
@@ -124,15 +124,15 @@ fn each_end_hears_of_a_loss_before_the_next_link() {
         let mut world = world(2, seed);
         ping(&mut world, 0, 1);
         let first = world.now + 1_000_000;
-        let_happen(&mut world, first);
+        run_until(&mut world, first);
         world.break_connection(seed % 2 == 0, None);
         for _ in 0..100 {
             let later = world.now + 20_000;
-            let_happen(&mut world, later);
+            run_until(&mut world, later);
             world.now = later;
             ping(&mut world, 0, 1);
         }
-        let_happen(&mut world, u64::MAX);
+        run_until(&mut world, u64::MAX);
         well(&mut world);
         let lines = world.trace.take_lines();
         for id in [0, 1] {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{End, Input, Seen};
+use super::check::{End, Input, Observation};
 use super::event::Event;
 use super::pipe::Owner;
-use super::processes::{Local, Phase};
+use super::processes::{LocalEnd, Phase};
 use super::world::World;
 use crate::time::BEGIN;
 use chained_gpc::chain::Time;
@@ -42,7 +42,7 @@ impl World {
         let key = LinkKey(running.next_key);
         running.next_key += 1;
         let (buffer, phase) = (Vec::new(), Phase::Greeting);
-        running.locals.insert(key, Local { pipe, side, phase, buffer, session: None, asked: None });
+        running.locals.insert(key, LocalEnd { pipe, side, phase, buffer, session: None, asked: None });
         self.pipes[pipe].owners[side] = Owner::Process(process, Some(key));
         key
     }
@@ -53,7 +53,7 @@ impl World {
             return;
         }
         let wanted = self.processes[process].peering.want(to);
-        self.see(Seen::Wants(process, to, wanted));
+        self.observe(Observation::Wants(process, to, wanted));
         if wanted == LinkStatus::Open {
             self.connect(process, to);
         }
@@ -71,7 +71,7 @@ impl World {
         }
         gone.into_iter().for_each(|peer| self.look_whether_remembered(process, peer));
         let proofs = self.processes[process].peering.proofs();
-        self.see(Seen::Settled(process, proofs));
+        self.observe(Observation::Settled(process, proofs));
         let running = &mut self.processes[process];
         let next = running.peering.next_deadline().map(Time::as_nanos);
         if let Some(at) = next.filter(|at| running.tick_at.is_none_or(|before| *at < before)) {
@@ -85,7 +85,7 @@ impl World {
         let peering = &self.processes[process].peering;
         let known = peering.book.contains(peer) || peering.state(peer) != State::Absent;
         if !known && peering.incarnation(peer) != 0 {
-            self.see(Seen::Remembers(process, peer));
+            self.observe(Observation::Remembers(process, peer));
         }
     }
 
@@ -93,41 +93,41 @@ impl World {
         let end = |key| End { process, key };
         match output {
             Output::Write { key, bytes } => {
-                self.see(Seen::Wrote(end(key), bytes.clone()));
+                self.observe(Observation::Wrote(end(key), bytes.clone()));
                 self.send(process, key, &bytes);
             }
             Output::Finish { key } => {
-                self.see(Seen::Finished(end(key)));
+                self.observe(Observation::Finished(end(key)));
                 self.discard(process, key);
             }
             Output::Close { key } => self.discard(process, key),
             Output::Refused { key, why } => {
                 self.say(format_args!("{:?} is refused: {why}", end(key)));
-                self.see(Seen::Refused(end(key)));
+                self.observe(Observation::Refused(end(key)));
             }
             Output::Up(standing) => self.establish(process, *standing),
             Output::Replaced { key, peer, incarnation: _ } => {
                 let answers = self.answers(process, key);
-                self.see(Seen::Replaced { end: end(key), peer, answers });
+                self.observe(Observation::Replaced { end: end(key), peer, answers });
                 self.send_frame(process, key, GOODBYE);
                 self.drop_local(process, key);
             }
             Output::Ask { key, peer } => {
-                self.see(Seen::Asked(end(key), peer));
+                self.observe(Observation::Asked(end(key), peer));
                 self.send_frame(process, key, PING);
                 let pauses = self.processes[process].pauses.get(&peer).copied().unwrap_or_default();
                 let until = Time::from_nanos(self.now.max(pauses)).plus(ANSWER_LIMIT);
-                self.see(Seen::Input(process, Input::AnswersUntil(peer, self.since(until))));
+                self.observe(Observation::Input(process, Input::AnswersUntil(peer, self.since(until))));
                 self.processes[process].peering.set_answer_limit(peer, until);
             }
             Output::Lost { peer, kind, why, stood } => {
                 self.say(format_args!("process {process} has lost id {peer}: {why}"));
-                self.see(Seen::LostBy(process, peer, kind));
-                self.see(Seen::Lost(process, peer, stood));
+                self.observe(Observation::LostBy(process, peer, kind));
+                self.observe(Observation::Lost(process, peer, stood));
             }
             Output::Unreached { peer, why, .. } => {
                 self.say(format_args!("process {process} does not reach id {peer}: {why}"));
-                self.see(Seen::Lost(process, peer, false));
+                self.observe(Observation::Lost(process, peer, false));
             }
         }
     }
@@ -153,8 +153,8 @@ impl World {
             "{end:?} is the link with id {peer}, generation {}, {proof:?}",
             hello.generation
         ));
-        self.see(Seen::Standing { end, accepted, rings, extents, hiwater: hello.hiwater });
-        self.see(Seen::Up { end, peer, incarnation, proof, sealed, listed });
+        self.observe(Observation::Standing { end, accepted, rings, extents, hiwater: hello.hiwater });
+        self.observe(Observation::Up { end, peer, incarnation, proof, sealed, listed });
     }
 
     /// Handles bytes that arrive at a process's end.
@@ -183,7 +183,7 @@ impl World {
         let Some(wanted) = running.peering.wants(key) else { return false };
         let (pipe, side) = (local.pipe, local.side);
         let bytes: Vec<u8> = local.buffer.drain(..wanted.min(local.buffer.len())).collect();
-        self.see(Seen::Took(End { process, key }, bytes.clone()));
+        self.observe(Observation::Took(End { process, key }, bytes.clone()));
         let rings = self.pipes[pipe].rings_come;
         let running = &mut self.processes[process];
         let full = running.full.then(|| "descriptors are short".to_owned());
@@ -217,14 +217,14 @@ impl World {
         let alone = alone && !between(&self.misled);
         let both_wait = alone && matches!(other.peering.state(me), State::Expecting(_));
         let up = other.peering.up(me).and_then(|up| other.locals.get(&up));
-        let is_closed = |local: &Local| match self.pipes[local.pipe].owners[1 - local.side] {
+        let is_closed = |local: &LocalEnd| match self.pipes[local.pipe].owners[1 - local.side] {
             Owner::Process(of, Some(key)) => {
                 of == process && !self.processes[process].locals.contains_key(&key)
             }
             _ => false,
         };
         if both_wait || up.is_some_and(is_closed) {
-            self.see(Seen::InVain(process, peer));
+            self.observe(Observation::InVain(process, peer));
         }
     }
 
@@ -251,7 +251,7 @@ impl World {
                 let (pipe, side) = (local.pipe, local.side);
                 // A PONG that is followed by the end of the link does not count as an answer.
                 if !self.pipes[pipe].has_ended(1 - side, self.now) {
-                    self.see(Seen::Input(process, Input::Answers(peer)));
+                    self.observe(Observation::Input(process, Input::Answers(peer)));
                     self.processes[process].peering.reject_waiting_run(peer);
                     self.settle(process);
                 }
@@ -303,7 +303,7 @@ impl World {
             // The machine holds no state of an id that is not a peer and only connected by itself.
             self.counted_anew.insert((process, peer));
         }
-        self.see(Seen::Dropped(process, peer));
+        self.observe(Observation::Dropped(process, peer));
         self.processes[process].peering.abandon(peer);
         self.settle(process);
         self.look_whether_remembered(process, peer);
@@ -318,7 +318,7 @@ impl World {
             self.send_frame(process, key, GOODBYE);
             self.discard(process, key);
         }
-        self.see(Seen::Input(process, Input::Forgets(peer)));
+        self.observe(Observation::Input(process, Input::Forgets(peer)));
         self.processes[process].peering.forget(peer);
         self.settle(process);
     }
@@ -334,12 +334,12 @@ impl World {
             running.peering.book.keys.insert(peer, key);
         }
         let (confirms, contradicts) = (running.peering.confirms(peer), running.peering.contradicts(peer));
-        self.see(Seen::Input(process, Input::Knows(peer, key)));
-        self.see(Seen::Lists { process, peer, confirms, contradicts });
+        self.observe(Observation::Input(process, Input::Knows(peer, key)));
+        self.observe(Observation::Lists { process, peer, confirms, contradicts });
         if let Some(link) = contradicts {
             self.end(process, link, "it is known by another key", Input::Contradicts(peer));
         }
-        self.see(Seen::Input(process, Input::GivesUp(peer)));
+        self.observe(Observation::Input(process, Input::GivesUp(peer)));
         let running = &mut self.processes[process];
         running.peering.learned(peer);
         let gives_up = running.peering.give_up_attempt(peer);
@@ -357,8 +357,8 @@ impl World {
             .map(|(key, until)| (key, until.map(|until| self.since(until).saturating_sub(limit))))
             .collect();
         let oldest = waiting.first().map(|(key, _)| *key);
-        self.see(Seen::Waiting(process, waiting));
-        self.see(Seen::Input(process, Input::MakesRoom(oldest)));
+        self.observe(Observation::Waiting(process, waiting));
+        self.observe(Observation::Input(process, Input::MakesRoom(oldest)));
         if self.processes[process].peering.close_oldest() != oldest.is_some() {
             self.checkers.add(
                 "rules",
@@ -371,7 +371,7 @@ impl World {
     /// Sets whether a process has no room for ids that are not peers.
     pub(super) fn fill(&mut self, process: usize, full: bool) {
         self.processes[process].full = full;
-        self.see(Seen::Input(process, Input::Full(full)));
+        self.observe(Observation::Input(process, Input::Full(full)));
     }
 
     /// Handles the end of a connection.
@@ -388,7 +388,7 @@ impl World {
             Phase::Greeting => None,
         };
         running.peering.ended(key, peer, CauseKind::LinkLost, why);
-        self.see(Seen::Input(process, input));
+        self.observe(Observation::Input(process, input));
         self.discard(process, key);
         self.settle(process);
     }

@@ -3,7 +3,7 @@
 
 use gpc_trees::Id;
 
-use super::check::{HALF_OPEN_OF_OTHERS, Input, Seen};
+use super::check::{HALF_OPEN_OF_OTHERS, Input, Observation};
 use super::event::{Event, MS};
 use super::fault::Fault;
 use super::member::{Lie, Member};
@@ -154,7 +154,7 @@ impl World {
             return;
         }
         self.say(format_args!("process {process} ends"));
-        self.see(Seen::Died(process));
+        self.observe(Observation::Died(process));
         for (_, local) in std::mem::take(&mut self.processes[process].locals) {
             if tells {
                 self.convey(local.pipe, local.side, Chunk::Ends);
@@ -262,7 +262,7 @@ impl World {
         let later = self.begin(peer, incarnation, None, self.config.psk);
         self.at[peer as usize] = later;
         self.processes[later].peering.book.peers.insert(me);
-        self.see(Seen::Input(later, Input::Knows(me, None)));
+        self.observe(Observation::Input(later, Input::Knows(me, None)));
         self.want(later, me);
         for _ in 0..self.random.between(1, 3) {
             let at = self.now + self.random.between(20 * MS, 1_900 * MS);
@@ -311,7 +311,7 @@ impl World {
         let (incarnation, private) = (self.incarnation(lower), self.processes[later].private);
         let third = self.begin(who.id, incarnation, Some(private), self.config.psk);
         self.processes[third].peering.book.peers.insert(me);
-        self.see(Seen::Input(third, Input::Knows(me, None)));
+        self.observe(Observation::Input(third, Input::Knows(me, None)));
         for _ in 0..4 {
             let at = self.some_later(1_500 * MS);
             self.queue.push(at, Event::Want(third, me));
@@ -419,7 +419,7 @@ impl World {
         }
         if sources == 1 {
             let count = self.processes[process].peering.half_open().count();
-            self.see(Seen::HalfOpen(process, count.saturating_sub(before)));
+            self.observe(Observation::HalfOpen(process, count.saturating_sub(before)));
         }
     }
 

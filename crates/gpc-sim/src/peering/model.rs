@@ -134,7 +134,7 @@ impl Crypto for Model {
         symmetric.take(prologue);
         let ephemeral = self.random.between(2, PRIME as u64 - 2);
         let Model { psk, private, .. } = *self;
-        Ok(Box::new(Shaking {
+        Ok(Box::new(ModelHandshake {
             role,
             psk,
             private,
@@ -183,7 +183,7 @@ impl Symmetric {
 }
 
 #[derive(Debug)]
-struct Shaking {
+struct ModelHandshake {
     role: Role,
     psk: u64,
     private: u64,
@@ -195,7 +195,7 @@ struct Shaking {
     their_static: Option<[u8; KEY_LENGTH]>,
 }
 
-impl Shaking {
+impl ModelHandshake {
     fn mix_shared(&mut self, private: u64, public: Option<[u8; KEY_LENGTH]>) -> Result<(), Unproved> {
         let number = shared(private, &public.ok_or(Unproved)?);
         self.symmetric.mix(&number);
@@ -228,7 +228,7 @@ impl Shaking {
     }
 }
 
-impl Handshake for Shaking {
+impl Handshake for ModelHandshake {
     fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Unproved> {
         let step = self.next(self.role)?;
         if step == 1 {
@@ -294,20 +294,20 @@ impl Handshake for Shaking {
         let chain = self.symmetric.chain.to_le_bytes();
         let [first, second] = [7, 8].map(|label| Cipher::new(hash(label, &[&chain])));
         Ok(match self.role {
-            Role::First => Box::new(Sealing { ours: first, theirs: second }),
-            Role::Second => Box::new(Sealing { ours: second, theirs: first }),
+            Role::First => Box::new(ModelSession { ours: first, theirs: second }),
+            Role::Second => Box::new(ModelSession { ours: second, theirs: first }),
         })
     }
 }
 
 #[derive(Debug)]
-struct Sealing {
+struct ModelSession {
     ours: Cipher,
     theirs: Cipher,
 }
 
 /// Records have a tag but are readable: no attacker uses their contents, and the checkers read them.
-impl Session for Sealing {
+impl Session for ModelSession {
     fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved> {
         let sealed = [plain, &self.ours.tag(&[], plain)].concat();
         self.ours.count += 1;

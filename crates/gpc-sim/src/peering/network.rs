@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::check::{End, Input, Seen};
+use super::check::{End, Input, Observation};
 use super::event::{Event, MS};
 use super::pipe::{Chunk, Owner, Pipe};
 use super::processes::Phase;
@@ -17,7 +17,7 @@ impl World {
     /// Connects a process to whatever listens at the address of an id.
     pub(super) fn connect(&mut self, process: usize, to: Id) {
         if std::mem::take(&mut self.no_descriptor) {
-            self.see(Seen::Input(process, Input::NotOpened(to)));
+            self.observe(Observation::Input(process, Input::NotOpened(to)));
             let why = "there is no descriptor";
             self.processes[process].peering.not_opened(to, CauseKind::Unreachable, why);
             return self.settle(process);
@@ -95,7 +95,18 @@ impl World {
             _ => source,
         };
         let source = (!ours && way != Transport::User).then_some(source);
-        self.see(Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted });
+        self.observe(Observation::Opened {
+            end,
+            mate,
+            ours,
+            proves,
+            encrypts,
+            to,
+            source,
+            member,
+            rings,
+            unpermitted,
+        });
     }
 
     /// Sends a chunk.
@@ -135,7 +146,7 @@ impl World {
 
     /// Closes a process's end: everything written is sent, then the end.
     pub(super) fn discard(&mut self, process: usize, key: LinkKey) {
-        self.see(Seen::Closed(End { process, key }));
+        self.observe(Observation::Closed(End { process, key }));
         self.drop_local(process, key);
     }
 
@@ -185,7 +196,7 @@ impl World {
             _ => Vec::new(),
         };
         if matches!(self.pipes[pipe].owners[1 - side], Owner::Member(_)) && !said.is_empty() {
-            self.see(Seen::MemberSaid(said.clone()));
+            self.observe(Observation::MemberWrote(said.clone()));
         }
         self.stands(pipe, chunk);
         self.transmit(pipe, 1 - side, &said);
@@ -233,7 +244,7 @@ impl World {
             Chunk::Opens => {}
             Chunk::Stands => {
                 let Pipe { way, rings, .. } = self.pipes[pipe];
-                self.see(Seen::Input(process, Input::Stands(key)));
+                self.observe(Observation::Input(process, Input::Stands(key)));
                 self.processes[process].peering.connected(key, way, rings);
                 self.settle(process);
             }

@@ -9,11 +9,11 @@ use chained_gpc::peering::{Book, LinkKey, Peering, PublicKey, Session, Strictnes
 
 /// A process of a world.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningProcess {
     pub(super) who: Who,
     /// Its private key.
     pub(super) private: u64,
-    pub(super) peering: Peering<Names>,
+    pub(super) peering: Peering<KnownKeys>,
     pub(super) strictness: Strictness,
     /// Whether it is an intruder, to be ended after the faults.
     pub(super) odd: bool,
@@ -21,7 +21,7 @@ pub(super) struct Running {
     pub(super) afar: bool,
     /// Whether it has no room for ids that are not peers.
     pub(super) full: bool,
-    pub(super) locals: BTreeMap<LinkKey, Local>,
+    pub(super) locals: BTreeMap<LinkKey, LocalEnd>,
     pub(super) next_key: usize,
     pub(super) alive: bool,
     /// It has ended, and its host does not answer.
@@ -35,7 +35,7 @@ pub(super) struct Running {
 
 /// A process's end of a connection.
 #[derive(Debug)]
-pub(super) struct Local {
+pub(super) struct LocalEnd {
     pub(super) pipe: usize,
     pub(super) side: usize,
     pub(super) phase: Phase,
@@ -55,12 +55,12 @@ pub(super) enum Phase {
 
 /// Peers and keys that one process knows.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Names {
+pub(super) struct KnownKeys {
     pub(super) peers: BTreeSet<Id>,
     pub(super) keys: BTreeMap<Id, PublicKey>,
 }
 
-impl Book for Names {
+impl Book for KnownKeys {
     fn contains(&self, id: Id) -> bool {
         self.peers.contains(&id)
     }

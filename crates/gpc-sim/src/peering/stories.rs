@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use super::model::{Model, public};
-use super::processes::Names;
+use super::processes::KnownKeys;
 use crate::Random;
 use chained_gpc::chain::Time;
 use chained_gpc::peering::{
@@ -16,7 +16,7 @@ use chained_gpc::wire::{CauseKind, Job};
 
 /// A machine and its outputs.
 struct Side {
-    peering: Peering<Names>,
+    peering: Peering<KnownKeys>,
     said: VecDeque<(LinkKey, Vec<u8>)>,
     up: Vec<(Id, LinkKey, Proof)>,
     closed: Vec<LinkKey>,
@@ -30,7 +30,7 @@ fn side(me: Id, others: &[Id], private: Option<u64>) -> Side {
     let identity = Identity { me, incarnation: 100 + u64::from(me), job: Job::default(), hiwater: 8 };
     let model =
         |private| Box::new(Model { psk: 7, private, random: Random::new(private) }) as Box<dyn Crypto>;
-    let names = Names { peers: others.iter().copied().collect(), ..Names::default() };
+    let names = KnownKeys { peers: others.iter().copied().collect(), ..KnownKeys::default() };
     let peering = Peering::new(identity, private.map(model), Strictness::default(), names);
     let (up, closed, lost, refused) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     Side { peering, said: VecDeque::new(), up, closed, lost, refused }
@@ -202,7 +202,7 @@ fn who_waits_keeps_its_place_from_another_key() {
     let again = |private| {
         let identity = Identity { me: 1, incarnation: 7, job: Job::default(), hiwater: 8 };
         let model = Box::new(Model { psk: 7, private, random: Random::new(private) });
-        let names = Names { peers: [2].into(), ..Names::default() };
+        let names = KnownKeys { peers: [2].into(), ..KnownKeys::default() };
         Side {
             peering: Peering::new(identity, Some(model), Strictness::default(), names),
             ..side(1, &[2], None)

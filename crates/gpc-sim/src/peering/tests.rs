@@ -1,6 +1,6 @@
 //! Tests of worlds of peers: they hold, a run is reproducible, and the checkers find faults.
 
-use super::check::{Checkers, End, Seen, Who};
+use super::check::{Checkers, End, Observation, Who};
 use super::model::public;
 use super::*;
 use crate::check::Violation;
@@ -100,51 +100,66 @@ fn message(length: usize, filled: u8) -> Vec<u8> {
     [&(length as u16).to_le_bytes()[..], &vec![filled; length]].concat()
 }
 
-fn opened(end: End, mate: Option<End>, ours: bool) -> Seen {
+fn opened(end: End, mate: Option<End>, ours: bool) -> Observation {
     let (proves, encrypts, source, member) = (true, true, None, None);
     let to = ours.then_some(if end == A { 1 } else { 0 });
-    Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings: false, unpermitted: false }
+    Observation::Opened {
+        end,
+        mate,
+        ours,
+        proves,
+        encrypts,
+        to,
+        source,
+        member,
+        rings: false,
+        unpermitted: false,
+    }
 }
 
-fn up(end: End, peer: u32) -> Seen {
+fn up(end: End, peer: u32) -> Observation {
     let (incarnation, proof) = (100 + u64::from(peer), Proof::Secret);
-    Seen::Up { end, peer, incarnation, proof, sealed: true, listed: None }
+    Observation::Up { end, peer, incarnation, proof, sealed: true, listed: None }
 }
 
 /// A link between two processes, from its first byte to its last.
-fn honest() -> Vec<Seen> {
+fn honest() -> Vec<Observation> {
     let first = [&[0; 8][..], &message(56, 1)].concat();
     let (second, third, hello, answer) = (message(100, 2), message(64, 3), message(72, 4), message(72, 5));
-    let mut all = vec![Seen::Began(who(0, 9)), Seen::Began(who(1, 9)), opened(A, None, true)];
-    all.extend([Seen::Wrote(A, first.clone()), opened(B, Some(A), false), Seen::Took(B, first)]);
-    all.extend([Seen::Wrote(B, second.clone()), Seen::Took(A, second)]);
-    all.extend([Seen::Wrote(A, third.clone()), Seen::Wrote(A, hello.clone())]);
-    all.extend([Seen::Took(B, third), Seen::Took(B, hello)]);
-    all.extend([Seen::Wrote(B, answer.clone()), up(B, 0), Seen::Took(A, answer), up(A, 1)]);
+    let mut all = vec![Observation::Began(who(0, 9)), Observation::Began(who(1, 9)), opened(A, None, true)];
+    all.extend([
+        Observation::Wrote(A, first.clone()),
+        opened(B, Some(A), false),
+        Observation::Took(B, first),
+    ]);
+    all.extend([Observation::Wrote(B, second.clone()), Observation::Took(A, second)]);
+    all.extend([Observation::Wrote(A, third.clone()), Observation::Wrote(A, hello.clone())]);
+    all.extend([Observation::Took(B, third), Observation::Took(B, hello)]);
+    all.extend([Observation::Wrote(B, answer.clone()), up(B, 0), Observation::Took(A, answer), up(A, 1)]);
     all
 }
 
 /// The checkers that complain of a history.
-fn judged(history: Vec<Seen>) -> Vec<&'static str> {
+fn judged(history: Vec<Observation>) -> Vec<&'static str> {
     let mut checkers = Checkers::default();
-    (0..).zip(history).for_each(|(at, seen)| checkers.see(at, seen));
+    (0..).zip(history).for_each(|(at, seen)| checkers.observe(at, seen));
     let mut found: Vec<_> = checkers.violations().iter().map(|violation| violation.checker).collect();
     found.dedup();
     found
 }
 
-fn changed(change: impl Fn(&mut Vec<Seen>)) -> Vec<&'static str> {
+fn changed(change: impl Fn(&mut Vec<Observation>)) -> Vec<&'static str> {
     let mut history = honest();
     change(&mut history);
     judged(history)
 }
 
-fn and(more: impl IntoIterator<Item = Seen>) -> Vec<&'static str> {
+fn and(more: impl IntoIterator<Item = Observation>) -> Vec<&'static str> {
     judged(honest().into_iter().chain(more).collect())
 }
 
-fn rest(process: usize) -> Seen {
-    Seen::Rest { process, unfinished: 0, holds: false, due: false }
+fn rest(process: usize) -> Observation {
+    Observation::Rest { process, unfinished: 0, holds: false, due: false }
 }
 
 #[test]
@@ -152,17 +167,23 @@ fn an_honest_history_passes() {
     assert_eq!(judged(honest()), [""; 0]);
     assert_eq!(and([rest(0), rest(1)]), [""; 0]);
     assert_eq!(
-        and([Seen::Closed(A), Seen::Lost(0, 1, true), Seen::Closed(B), Seen::Lost(1, 0, true), rest(0)]),
+        and([
+            Observation::Closed(A),
+            Observation::Lost(0, 1, true),
+            Observation::Closed(B),
+            Observation::Lost(1, 0, true),
+            rest(0)
+        ]),
         [""; 0]
     );
 }
 
 #[test]
 fn who_is_another_one_is_seen() {
-    let with_up = |seen: Seen| changed(|all| all[13] = seen.clone());
-    assert!(matches!(honest()[13], Seen::Up { end: B, .. }));
+    let with_up = |seen: Observation| changed(|all| all[13] = seen.clone());
+    assert!(matches!(honest()[13], Observation::Up { end: B, .. }));
     assert_eq!(with_up(up(B, 7))[0], "authentic", "an id that it is not");
-    let other_run = |run| Seen::Up {
+    let other_run = |run| Observation::Up {
         end: B,
         peer: 0,
         incarnation: run,
@@ -171,7 +192,8 @@ fn who_is_another_one_is_seen() {
         listed: None,
     };
     assert_eq!(with_up(other_run(9))[0], "authentic", "a run that it is not");
-    let proved = |proof, listed| Seen::Up { end: B, peer: 0, incarnation: 100, proof, sealed: true, listed };
+    let proved =
+        |proof, listed| Observation::Up { end: B, peer: 0, incarnation: 100, proof, sealed: true, listed };
     let key = |private| Some(public(private));
     assert_eq!(with_up(proved(Proof::Key, key(5))), [""; 0]);
     let wrong: [(Proof, Option<PublicKey>); 4] =
@@ -179,16 +201,20 @@ fn who_is_another_one_is_seen() {
     for (proof, listed) in wrong {
         assert_eq!(with_up(proved(proof, listed))[0], "authentic", "{proof:?} {listed:?}");
     }
-    assert_eq!(changed(|all| all[0] = Seen::Began(who(0, 8)))[0], "words", "another secret");
+    assert_eq!(changed(|all| all[0] = Observation::Began(who(0, 8)))[0], "words", "another secret");
     // A connection without a process at its other end, such as a replay. Its first message is a member's, but the third
     // does not answer this second one.
     let recorded = changed(|all| all[4] = opened(B, None, false));
     assert_eq!(recorded, ["words", "authentic"]);
     assert!(
-        changed(|all| all[10] = Seen::Took(B, message(64, 9))).contains(&"authentic"),
+        changed(|all| all[10] = Observation::Took(B, message(64, 9))).contains(&"authentic"),
         "changed on its way"
     );
-    assert_eq!(changed(|all| all[14] = Seen::Took(A, message(72, 9)))[0], "authentic", "a changed answer");
+    assert_eq!(
+        changed(|all| all[14] = Observation::Took(A, message(72, 9)))[0],
+        "authentic",
+        "a changed answer"
+    );
 }
 
 #[test]
@@ -196,7 +222,7 @@ fn words_before_the_proof_are_seen() {
     let said = |bytes: &[u8]| {
         let mut all = honest();
         all.truncate(6);
-        all.push(Seen::Wrote(B, bytes.to_vec()));
+        all.push(Observation::Wrote(B, bytes.to_vec()));
         judged(all)
     };
     assert_eq!(said(&[0, 0]), [""; 0]);
@@ -204,20 +230,30 @@ fn words_before_the_proof_are_seen() {
     assert_eq!(said(b"your secret is another one"), ["words"]);
     assert_eq!(said(&[&message(100, 2)[..], &[0, 0]].concat()), [""; 0]);
     assert_eq!(said(&[&message(100, 2)[..], b"why"].concat()), ["words"]);
-    assert_eq!(changed(|all| all[5] = Seen::Took(B, vec![7; 66]))[0], "words", "a forged first message");
+    assert_eq!(
+        changed(|all| all[5] = Observation::Took(B, vec![7; 66]))[0],
+        "words",
+        "a forged first message"
+    );
 }
 
 #[test]
 fn what_is_not_sealed_or_closed_twice_or_comes_twice_is_seen() {
-    let open =
-        Seen::Up { end: A, peer: 1, incarnation: 101, proof: Proof::Secret, sealed: false, listed: None };
+    let open = Observation::Up {
+        end: A,
+        peer: 1,
+        incarnation: 101,
+        proof: Proof::Secret,
+        sealed: false,
+        listed: None,
+    };
     assert_eq!(changed(|all| all[15] = open.clone()), ["sealed"]);
-    assert_eq!(and([Seen::Closed(A), Seen::Closed(A)]), ["ledger"]);
-    assert_eq!(and([Seen::Closed(A), Seen::Wrote(A, vec![1])]), ["ledger"]);
-    assert_eq!(and([Seen::Finished(A), Seen::Finished(A)]), ["ledger"]);
+    assert_eq!(and([Observation::Closed(A), Observation::Closed(A)]), ["ledger"]);
+    assert_eq!(and([Observation::Closed(A), Observation::Wrote(A, vec![1])]), ["ledger"]);
+    assert_eq!(and([Observation::Finished(A), Observation::Finished(A)]), ["ledger"]);
     assert_eq!(and([up(A, 1)]), ["events"], "up twice");
-    assert_eq!(and([Seen::Lost(0, 1, false)]), ["events"], "it was a link");
-    assert_eq!(and([Seen::Lost(0, 1, true), Seen::Lost(0, 1, true)]), ["events"]);
+    assert_eq!(and([Observation::Lost(0, 1, false)]), ["events"], "it was a link");
+    assert_eq!(and([Observation::Lost(0, 1, true), Observation::Lost(0, 1, true)]), ["events"]);
 }
 
 #[test]
@@ -228,16 +264,16 @@ fn a_link_that_answers_is_not_to_be_replaced_by_another_process() {
         second.drain(..2);
         let to = |end: End| if end == A { c } else { b };
         let moved = second.into_iter().map(move |seen| match seen {
-            Seen::Opened { end, mate, ours, .. } => opened(to(end), mate.map(to), ours),
-            Seen::Wrote(end, bytes) => Seen::Wrote(to(end), bytes),
-            Seen::Took(end, bytes) => Seen::Took(to(end), bytes),
-            Seen::Up { end, peer, incarnation, proof, sealed, listed } => {
-                Seen::Up { end: to(end), peer, incarnation, proof, sealed, listed }
+            Observation::Opened { end, mate, ours, .. } => opened(to(end), mate.map(to), ours),
+            Observation::Wrote(end, bytes) => Observation::Wrote(to(end), bytes),
+            Observation::Took(end, bytes) => Observation::Took(to(end), bytes),
+            Observation::Up { end, peer, incarnation, proof, sealed, listed } => {
+                Observation::Up { end: to(end), peer, incarnation, proof, sealed, listed }
             }
             other => other,
         });
-        let replaced = [Seen::Replaced { end: B, peer: 0, answers }, Seen::Lost(1, 0, true)];
-        and([Seen::Began(who(0, 9))].into_iter().chain(replaced).chain(moved))
+        let replaced = [Observation::Replaced { end: B, peer: 0, answers }, Observation::Lost(1, 0, true)];
+        and([Observation::Began(who(0, 9))].into_iter().chain(replaced).chain(moved))
     };
     assert_eq!(twin(false), [""; 0]);
     assert_eq!(twin(true), ["authentic"]);
@@ -245,16 +281,16 @@ fn a_link_that_answers_is_not_to_be_replaced_by_another_process() {
 
 #[test]
 fn what_is_left_or_missing_at_rest_is_seen() {
-    assert_eq!(and([Seen::Closed(B), Seen::Lost(1, 0, true), rest(0)]), ["one-link"]);
-    assert_eq!(and([Seen::Died(1), rest(0)]), ["one-link"]);
-    let left = |unfinished, holds, due| Seen::Rest { process: 0, unfinished, holds, due };
+    assert_eq!(and([Observation::Closed(B), Observation::Lost(1, 0, true), rest(0)]), ["one-link"]);
+    assert_eq!(and([Observation::Died(1), rest(0)]), ["one-link"]);
+    let left = |unfinished, holds, due| Observation::Rest { process: 0, unfinished, holds, due };
     for rest in [left(1, false, false), left(0, true, false), left(0, false, true)] {
         assert_eq!(and([rest]), ["bounded"]);
     }
     let greeting = opened(End { process: 0, key: LinkKey(5) }, None, false);
     assert_eq!(and([greeting, rest(0)]), ["bounded"]);
-    assert_eq!(and([Seen::HalfOpen(0, 2 * HALF_OPEN_PER_SOURCE)]), ["bounded"]);
-    assert_eq!(and([Seen::HalfOpen(0, HALF_OPEN_PER_SOURCE)]), [""; 0]);
-    assert_eq!(and([Seen::Missing(0, 1)]), ["liveness"]);
-    assert_eq!(and([Seen::InVain(0, 1)]), ["liveness"]);
+    assert_eq!(and([Observation::HalfOpen(0, 2 * HALF_OPEN_PER_SOURCE)]), ["bounded"]);
+    assert_eq!(and([Observation::HalfOpen(0, HALF_OPEN_PER_SOURCE)]), [""; 0]);
+    assert_eq!(and([Observation::Missing(0, 1)]), ["liveness"]);
+    assert_eq!(and([Observation::InVain(0, 1)]), ["liveness"]);
 }

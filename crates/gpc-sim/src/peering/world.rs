@@ -5,12 +5,12 @@ use std::fmt;
 
 use gpc_trees::Id;
 
-use super::check::{Checkers, Input, Seen, Who};
+use super::check::{Checkers, Input, Observation, Who};
 use super::event::{Event, MS};
 use super::fault::Fault;
 use super::model::{Model, public};
 use super::pipe::{Owner, Pipe, Tamper};
-use super::processes::{Names, Running};
+use super::processes::{KnownKeys, RunningProcess};
 use crate::Random;
 use crate::queue::{Next, Queue};
 use crate::time::BEGIN;
@@ -113,7 +113,7 @@ pub(super) struct World {
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) config: Config,
-    pub(super) processes: Vec<Running>,
+    pub(super) processes: Vec<RunningProcess>,
     /// The process at the address of each id.
     pub(super) at: Vec<usize>,
     pub(super) pipes: Vec<Pipe>,
@@ -231,12 +231,12 @@ impl World {
         let crypto = psk.map(|psk| Box::new(Model { psk, private, random }) as Box<dyn Crypto>);
         let names = self.names(id);
         self.say(format_args!("process {} begins: {who:?}", self.processes.len()));
-        self.see(Seen::Began(who));
+        self.observe(Observation::Began(who));
         let process = self.processes.len();
         for id in names.peers.clone() {
-            self.see(Seen::Input(process, Input::Knows(id, names.keys.get(&id).copied())));
+            self.observe(Observation::Input(process, Input::Knows(id, names.keys.get(&id).copied())));
         }
-        self.processes.push(Running {
+        self.processes.push(RunningProcess {
             who,
             private,
             peering: Peering::new(identity, crypto, strictness, names),
@@ -256,8 +256,8 @@ impl World {
     }
 
     /// Peers that a process knows: those it wants, most others, and most of the listed keys.
-    fn names(&mut self, me: Id) -> Names {
-        let mut names = Names::default();
+    fn names(&mut self, me: Id) -> KnownKeys {
+        let mut names = KnownKeys::default();
         for id in (0..self.scenario.n).filter(|id| *id != me) {
             if self.config.wanted.contains(&(me, id)) || !self.random.chance(1, 6) {
                 names.peers.insert(id);
@@ -283,8 +283,8 @@ impl World {
             }
     }
 
-    pub(super) fn see(&mut self, seen: Seen) {
-        self.checkers.see(self.now - BEGIN, seen);
+    pub(super) fn observe(&mut self, seen: Observation) {
+        self.checkers.observe(self.now - BEGIN, seen);
     }
 
     pub(super) fn say(&mut self, text: fmt::Arguments<'_>) {
@@ -321,11 +321,11 @@ impl World {
             _ => 3,
         };
         self.trace.fold([at, kind, self.pipes.len() as u64, self.processes.len() as u64]);
-        self.happen(event);
+        self.handle_event(event);
         true
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Deliver { pipe, side } => self.deliver(pipe, side),
             Event::Tick(process) => self.tick(process),
@@ -366,7 +366,7 @@ impl World {
         }
         running.tick_at = None;
         running.peering.tick(Time::from_nanos(now));
-        self.see(Seen::Input(process, Input::Tick));
+        self.observe(Observation::Input(process, Input::Tick));
         self.settle(process);
     }
 
@@ -423,7 +423,7 @@ impl World {
         for (from, to) in self.config.wanted.clone() {
             let process = self.at[from as usize];
             if self.processes[process].peering.up(to).is_none() {
-                self.see(Seen::Missing(process, to));
+                self.observe(Observation::Missing(process, to));
             }
         }
         for process in self.at.clone() {
@@ -432,7 +432,7 @@ impl World {
             let (unfinished, holds) = (peering.unfinished(), peering.has_waiting_runs());
             let waits = |id| matches!(peering.state(id), State::Connecting(_) | State::Expecting(_));
             let due = peering.next_deadline().is_some() || (0..self.scenario.n).any(waits);
-            self.see(Seen::Rest { process, unfinished, holds, due });
+            self.observe(Observation::Rest { process, unfinished, holds, due });
         }
     }
 }

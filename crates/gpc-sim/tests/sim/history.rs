@@ -25,12 +25,12 @@ pub(super) const SECOND_NS: u64 = 996_000;
 
 /// An owned form of an observation, which tests can change.
 #[derive(Clone, Debug)]
-pub(super) enum Seen {
+pub(super) enum Entry {
     Started(Plan),
     Executed(Id, u32),
     Began(Id),
     /// The same for a function that is given its limit.
-    Told(Id, u64),
+    BeganUntil(Id, u64),
     /// A function ends; whether it deferred its reply.
     Ran(Id, bool),
     /// A function ends with a failure.
@@ -191,112 +191,112 @@ pub(super) fn runs(of: &[(Status, u32)]) -> Coverage {
 }
 
 /// Observations of a call that goes well.
-pub(super) fn honest() -> Vec<Seen> {
+pub(super) fn honest() -> Vec<Entry> {
     vec![
-        Seen::Started(plan(false)),
-        Seen::Executed(0, 0),
-        Seen::Sent(0, 1, request(1..3, FIRST_NS, 0)),
-        Seen::Requested(1, 0),
-        Seen::Executed(1, 0),
-        Seen::Consumed(1, 0),
-        Seen::Sent(1, 2, request(2..3, SECOND_NS, 0)),
-        Seen::Requested(2, 1),
-        Seen::Executed(2, 0),
-        Seen::Consumed(2, 1),
-        Seen::Held(2, Held::default()),
-        Seen::Sent(2, 1, completed()),
-        Seen::Sent(1, 0, completed()),
-        Seen::Finished(well(&[0, 1, 2])),
-        Seen::Quiet(vec![(0, Held::default()), (1, Held::default())]),
+        Entry::Started(plan(false)),
+        Entry::Executed(0, 0),
+        Entry::Sent(0, 1, request(1..3, FIRST_NS, 0)),
+        Entry::Requested(1, 0),
+        Entry::Executed(1, 0),
+        Entry::Consumed(1, 0),
+        Entry::Sent(1, 2, request(2..3, SECOND_NS, 0)),
+        Entry::Requested(2, 1),
+        Entry::Executed(2, 0),
+        Entry::Consumed(2, 1),
+        Entry::Held(2, Held::default()),
+        Entry::Sent(2, 1, completed()),
+        Entry::Sent(1, 0, completed()),
+        Entry::Finished(well(&[0, 1, 2])),
+        Entry::Quiet(vec![(0, Held::default()), (1, Held::default())]),
     ]
 }
 
 /// Observations of a partial call in which id 1 crashed and id 2 was adopted.
-pub(super) fn honest_partial() -> Vec<Seen> {
+pub(super) fn honest_partial() -> Vec<Entry> {
     vec![
-        Seen::Started(plan(true)),
-        Seen::Executed(0, 0),
-        Seen::Sent(0, 1, meant(&plan(true), request(1..3, FIRST_NS, 0))),
-        Seen::Injected(Fault::Crash, vec![1]),
-        Seen::Ended(1),
-        Seen::LinkEnded(0, 1),
-        Seen::Sent(0, 2, request(2..3, SECOND_NS, 1)),
-        Seen::Requested(2, 0),
-        Seen::Executed(2, 0),
-        Seen::Consumed(2, 0),
-        Seen::Sent(2, 0, completed()),
-        Seen::Finished(partly(
+        Entry::Started(plan(true)),
+        Entry::Executed(0, 0),
+        Entry::Sent(0, 1, meant(&plan(true), request(1..3, FIRST_NS, 0))),
+        Entry::Injected(Fault::Crash, vec![1]),
+        Entry::Ended(1),
+        Entry::LinkEnded(0, 1),
+        Entry::Sent(0, 2, request(2..3, SECOND_NS, 1)),
+        Entry::Requested(2, 0),
+        Entry::Executed(2, 0),
+        Entry::Consumed(2, 0),
+        Entry::Sent(2, 0, completed()),
+        Entry::Finished(partly(
             &[0, 2],
             &[(1, Stage::Link)],
             &[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)],
         )),
-        Seen::Sent(0, 2, Message::Release(CALL)),
-        Seen::Quiet(vec![(0, Held::default()), (2, Held::default())]),
+        Entry::Sent(0, 2, Message::Release(CALL)),
+        Entry::Quiet(vec![(0, Held::default()), (2, Held::default())]),
     ]
 }
 
 /// Runs the checkers over a history, with a microsecond between observations; returns the names of those that complain.
-pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
+pub(super) fn judged(history: &[Entry]) -> Vec<&'static str> {
     let mut checkers = Checkers::new();
     let (mut at, mut asked) = (0, BTreeMap::new());
     for seen in history {
         at += STEP_NS;
         let observation = match seen {
-            Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
-            Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
-            Seen::Began(id) => Observation::Began { id: *id, call: CALL, until: None },
-            Seen::Told(id, until) => Observation::Began { id: *id, call: CALL, until: Some(*until) },
-            Seen::Ran(id, deferred) => {
+            Entry::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
+            Entry::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
+            Entry::Began(id) => Observation::Began { id: *id, call: CALL, until: None },
+            Entry::BeganUntil(id, until) => Observation::Began { id: *id, call: CALL, until: Some(*until) },
+            Entry::Ran(id, deferred) => {
                 let end = if *deferred { FunctionEnd::Deferred } else { FunctionEnd::Through };
                 Observation::Ran { id: *id, call: CALL, end }
             }
-            Seen::Failed(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Failed },
-            Seen::Took(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Unfinished },
-            Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
-            Seen::Stopped(id) => Observation::Stopped { id: *id, call: CALL },
-            Seen::Heard(at, from) => Observation::Heard { at: *at, from: *from },
-            Seen::Sent(from, to, message) => {
+            Entry::Failed(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Failed },
+            Entry::Took(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Unfinished },
+            Entry::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
+            Entry::Stopped(id) => Observation::Stopped { id: *id, call: CALL },
+            Entry::Heard(at, from) => Observation::Heard { at: *at, from: *from },
+            Entry::Sent(from, to, message) => {
                 if matches!(message, Message::Ping) {
                     asked.insert((*from, *to), at);
                 }
                 Observation::Sent { from: *from, to: *to, message }
             }
-            Seen::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
-            Seen::Heartbeat(every_ns, dead_after_ns) => {
+            Entry::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
+            Entry::Heartbeat(every_ns, dead_after_ns) => {
                 Observation::Heartbeat { every_ns: *every_ns, dead_after_ns: *dead_after_ns }
             }
-            Seen::Limits(limits) => Observation::Limits(*limits),
-            Seen::PingLeft(id, peer) => {
+            Entry::Limits(limits) => Observation::Limits(*limits),
+            Entry::PingLeft(id, peer) => {
                 let asked_ns = asked.get(&(*id, *peer)).copied().unwrap_or_default();
                 Observation::PingLeft { at: *id, peer: *peer, asked_ns }
             }
-            Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
-            Seen::GivenUp => Observation::GivenUp { call: CALL },
-            Seen::DataCame(at, from) => Observation::DataCame { at: *at, from: *from, call: CALL },
-            Seen::DataGone(at, from) => Observation::DataGone { at: *at, from: *from, call: CALL },
-            Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
-            Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
-            Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },
-            Seen::Unreached(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: true },
-            Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
-            Seen::Garbled(from) => Observation::Malformed { from: *from, call: CALL, garbled: true },
-            Seen::Misdirected(at, from) => Observation::Misdirected { at: *at, from: *from, call: CALL },
-            Seen::Job(id, me, parent, merged) => {
+            Entry::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
+            Entry::GivenUp => Observation::GivenUp { call: CALL },
+            Entry::DataCame(at, from) => Observation::DataCame { at: *at, from: *from, call: CALL },
+            Entry::DataGone(at, from) => Observation::DataGone { at: *at, from: *from, call: CALL },
+            Entry::Requested(at, from) => Observation::Requested { at: *at, from: *from },
+            Entry::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
+            Entry::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },
+            Entry::Unreached(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: true },
+            Entry::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
+            Entry::Garbled(from) => Observation::Malformed { from: *from, call: CALL, garbled: true },
+            Entry::Misdirected(at, from) => Observation::Misdirected { at: *at, from: *from, call: CALL },
+            Entry::Job(id, me, parent, merged) => {
                 checkers.observe(at, &Observation::Job { id: *id, job: &job(*id, *me, *parent, *merged) });
                 continue;
             }
-            Seen::Ended(id) => Observation::Ended { id: *id },
-            Seen::Resumed(id) => Observation::Resumed { id: *id },
-            Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },
-            Seen::Needs(classes) => Observation::Needs { call: CALL, classes: *classes },
-            Seen::Involved(id, with) => Observation::Involved { id: *id, with },
-            Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
-            Seen::Quiet(held) => Observation::Quiet { held },
-            Seen::Later(ns) => {
+            Entry::Ended(id) => Observation::Ended { id: *id },
+            Entry::Resumed(id) => Observation::Resumed { id: *id },
+            Entry::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },
+            Entry::Needs(classes) => Observation::Needs { call: CALL, classes: *classes },
+            Entry::Involved(id, with) => Observation::Involved { id: *id, with },
+            Entry::Finished(outcome) => Observation::Finished { call: CALL, outcome },
+            Entry::Quiet(held) => Observation::Quiet { held },
+            Entry::Later(ns) => {
                 at = at + ns - STEP_NS;
                 continue;
             }
-            Seen::AtOnce => {
+            Entry::AtOnce => {
                 at -= 2 * STEP_NS;
                 continue;
             }
@@ -309,47 +309,47 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
 }
 
 /// Replaces one observation of a history.
-pub(super) fn with(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
+pub(super) fn with(mut history: Vec<Entry>, place: usize, seen: Entry) -> Vec<Entry> {
     history[place] = seen;
     history
 }
 
-pub(super) fn without(mut history: Vec<Seen>, place: usize) -> Vec<Seen> {
+pub(super) fn without(mut history: Vec<Entry>, place: usize) -> Vec<Entry> {
     history.remove(place);
     history
 }
 
-pub(super) fn and(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
+pub(super) fn and(mut history: Vec<Entry>, place: usize, seen: Entry) -> Vec<Entry> {
     history.insert(place, seen);
     history
 }
 
 /// State of an idle id, observed after each input.
-pub(super) fn input(id: Id) -> Seen {
-    Seen::Held(id, Held::default())
+pub(super) fn input(id: Id) -> Entry {
+    Entry::Held(id, Held::default())
 }
 
 /// Observations of a request on its way down a chain of three ids.
-pub(super) fn down(plan: Plan) -> Vec<Seen> {
+pub(super) fn down(plan: Plan) -> Vec<Entry> {
     let first = meant(&plan, request(1..3, FIRST_NS, 0));
     let second = meant(&plan, request(2..3, SECOND_NS, 0));
     vec![
-        Seen::Started(plan),
-        Seen::Executed(0, 0),
-        Seen::Sent(0, 1, first.clone()),
+        Entry::Started(plan),
+        Entry::Executed(0, 0),
+        Entry::Sent(0, 1, first.clone()),
         input(0),
-        Seen::Received(1, 0, first),
-        Seen::Executed(1, 0),
-        Seen::Sent(1, 2, second.clone()),
+        Entry::Received(1, 0, first),
+        Entry::Executed(1, 0),
+        Entry::Sent(1, 2, second.clone()),
         input(1),
-        Seen::Received(2, 1, second),
-        Seen::Executed(2, 0),
+        Entry::Received(2, 1, second),
+        Entry::Executed(2, 0),
         input(2),
     ]
 }
 
 /// Appends observations to a history.
-pub(super) fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
+pub(super) fn then(mut history: Vec<Entry>, more: &[Entry]) -> Vec<Entry> {
     history.extend_from_slice(more);
     history
 }

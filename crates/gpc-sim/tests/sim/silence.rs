@@ -11,15 +11,15 @@ use gpc_trees::TreeName;
 use super::history::*;
 
 /// The way down of a call with heartbeats every microsecond, of which four may be missed; and then more.
-fn with_heartbeat(partial: bool, more: &[&[Seen]]) -> Vec<&'static str> {
-    let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
+fn with_heartbeat(partial: bool, more: &[&[Entry]]) -> Vec<&'static str> {
+    let mut history = vec![Entry::Heartbeat(1_000, 4_000)];
     history.extend(down(plan(partial)));
     judged(&then(history, &more.concat()))
 }
 
 /// Id 0 asks id 1 for a heartbeat, and the question leaves at once.
-fn question() -> [Seen; 3] {
-    [Seen::Sent(0, 1, Message::Ping), Seen::AtOnce, Seen::PingLeft(0, 1)]
+fn question() -> [Entry; 3] {
+    [Entry::Sent(0, 1, Message::Ping), Entry::AtOnce, Entry::PingLeft(0, 1)]
 }
 
 /// The same request in another call.
@@ -34,12 +34,12 @@ fn of_the_next_call(message: Message) -> Message {
 /// it had been given up.
 #[test]
 fn who_was_given_up_is_awaited_no_more() {
-    let gives_up = [Seen::Received(0, 1, Message::Pong)];
+    let gives_up = [Entry::Received(0, 1, Message::Pong)];
     let asked = [question(), question()].concat();
-    let lost = [Seen::Injected(Fault::Partition, vec![0, 1, 2]), Seen::Abandoned(0, 1)];
-    let next = [Seen::Later(2_000), Seen::Sent(0, 1, of_the_next_call(request(1..3, FIRST_NS, 0)))];
+    let lost = [Entry::Injected(Fault::Partition, vec![0, 1, 2]), Entry::Abandoned(0, 1)];
+    let next = [Entry::Later(2_000), Entry::Sent(0, 1, of_the_next_call(request(1..3, FIRST_NS, 0)))];
     let found = |later| {
-        let again = [&question()[..], &[Seen::Later(later)], &question()].concat();
+        let again = [&question()[..], &[Entry::Later(later)], &question()].concat();
         with_heartbeat(false, &[&gives_up, &asked, &lost, &next, &again]).contains(&"life")
     };
     assert!(!found(2_000), "it is awaited for three microseconds");
@@ -52,12 +52,16 @@ fn who_was_given_up_is_awaited_no_more() {
 fn silence_counts_from_the_call_that_awaits_the_peer() {
     let found = |later| {
         // The call began at id 1 with the fifth observation, and each takes a microsecond.
-        let asked = [Seen::Sent(1, 2, Message::Ping), Seen::AtOnce, Seen::PingLeft(1, 2)];
+        let asked = [Entry::Sent(1, 2, Message::Ping), Entry::AtOnce, Entry::PingLeft(1, 2)];
         let again =
-            [Seen::Later(8_000), Seen::Sent(1, 2, Message::Ping), Seen::Injected(Fault::Pause, vec![2])];
-        let lost =
-            [Seen::Later(later), Seen::Abandoned(1, 2), Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
-        let mut history = vec![Seen::Heartbeat(8_000, 24_000)];
+            [Entry::Later(8_000), Entry::Sent(1, 2, Message::Ping), Entry::Injected(Fault::Pause, vec![2])];
+        let lost = [
+            Entry::Later(later),
+            Entry::Abandoned(1, 2),
+            Entry::Sent(1, 0, failed(2, Stage::Link)),
+            input(1),
+        ];
+        let mut history = vec![Entry::Heartbeat(8_000, 24_000)];
         history.extend(down(plan(false)));
         judged(&then(history, &[&asked[..], &again, &lost].concat()))
     };
@@ -69,30 +73,30 @@ fn silence_counts_from_the_call_that_awaits_the_peer() {
 /// give them up by the time of the earlier questions.
 #[test]
 fn who_stood_still_asks_anew() {
-    let stands = [Seen::Injected(Fault::Pause, vec![0]), Seen::Later(9_000)];
-    let slow = [Seen::Sent(0, 1, Message::Ping), Seen::Later(4_000), Seen::PingLeft(0, 1)];
-    let found = |before: &[Seen], after: &[Seen], later| {
-        let goes_on = [Seen::AtOnce, Seen::Resumed(0)];
-        let asks = [&slow[..], &[Seen::Later(later)], &question()].concat();
-        let heard = [Seen::Received(0, 1, Message::Pong)];
+    let stands = [Entry::Injected(Fault::Pause, vec![0]), Entry::Later(9_000)];
+    let slow = [Entry::Sent(0, 1, Message::Ping), Entry::Later(4_000), Entry::PingLeft(0, 1)];
+    let found = |before: &[Entry], after: &[Entry], later| {
+        let goes_on = [Entry::AtOnce, Entry::Resumed(0)];
+        let asks = [&slow[..], &[Entry::Later(later)], &question()].concat();
+        let heard = [Entry::Received(0, 1, Message::Pong)];
         with_heartbeat(false, &[&heard, before, &stands, &goes_on, after, &asks]).contains(&"life")
     };
     assert!(!found(&question(), &[], 1_000), "its question left two microseconds ago");
     assert!(found(&question(), &[], 4_000));
-    let late = [Seen::AtOnce, Seen::PingLeft(0, 1)];
-    assert!(!found(&[Seen::Sent(0, 1, Message::Ping)], &late, 1_000), "a question of before left after it");
+    let late = [Entry::AtOnce, Entry::PingLeft(0, 1)];
+    assert!(!found(&[Entry::Sent(0, 1, Message::Ping)], &late, 1_000), "a question of before left after it");
 }
 
 /// A call ended while its question still waited to leave. In the next call the same peer was asked anew. The checker
 /// expected it to be given up by the time of the first question.
 #[test]
 fn a_question_of_a_call_that_is_over_counts_for_nothing() {
-    let asked = [Seen::Received(0, 1, Message::Pong), Seen::Sent(0, 1, Message::Ping)];
-    let ends = [Seen::Sent(0, 1, Message::Cancel(CALL))];
-    let begins = [Seen::Sent(0, 1, of_the_next_call(request(1..3, FIRST_NS, 0))), Seen::PingLeft(0, 1)];
-    let slow = [Seen::Sent(0, 1, Message::Ping), Seen::Later(4_000), Seen::PingLeft(0, 1)];
+    let asked = [Entry::Received(0, 1, Message::Pong), Entry::Sent(0, 1, Message::Ping)];
+    let ends = [Entry::Sent(0, 1, Message::Cancel(CALL))];
+    let begins = [Entry::Sent(0, 1, of_the_next_call(request(1..3, FIRST_NS, 0))), Entry::PingLeft(0, 1)];
+    let slow = [Entry::Sent(0, 1, Message::Ping), Entry::Later(4_000), Entry::PingLeft(0, 1)];
     let found = |later| {
-        let again = [&slow[..], &[Seen::Later(later)], &question()].concat();
+        let again = [&slow[..], &[Entry::Later(later)], &question()].concat();
         with_heartbeat(false, &[&asked, &ends, &begins, &again]).contains(&"life")
     };
     assert!(!found(1_000), "its question left two microseconds ago");
@@ -103,19 +107,20 @@ fn a_question_of_a_call_that_is_over_counts_for_nothing() {
 /// in the second call could not have been asked before, but were expected to be found silent with it.
 #[test]
 fn those_below_in_a_call_that_has_just_come_are_asked_from_then_on() {
-    let first = Seen::Sent(0, 1, of_the_next_call(request(1..2, FIRST_NS, 0)));
-    let silent = [&question()[..], &[Seen::Later(1_000)], &question()].concat();
-    let second = Seen::Sent(0, 1, meant(&plan(true), request(1..3, FIRST_NS, 0)));
+    let first = Entry::Sent(0, 1, of_the_next_call(request(1..2, FIRST_NS, 0)));
+    let silent = [&question()[..], &[Entry::Later(1_000)], &question()].concat();
+    let second = Entry::Sent(0, 1, meant(&plan(true), request(1..3, FIRST_NS, 0)));
     let found = |comes_late: bool, later| {
         let (early, late) = if comes_late { (input(0), second.clone()) } else { (second.clone(), input(0)) };
-        let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
+        let mut history = vec![Entry::Heartbeat(1_000, 4_000)];
         history.extend(without(down(plan(true)), 2));
-        history.extend([first.clone(), Seen::AtOnce, early]);
+        history.extend([first.clone(), Entry::AtOnce, early]);
         history.extend(then(silent.clone(), &[late]));
-        let gives_up = [Seen::AtOnce, Seen::Abandoned(0, 1), Seen::AtOnce];
-        let adopts = [Seen::Sent(0, 2, request(2..3, SECOND_NS - 10_000, 1))];
-        let below = [Seen::Sent(0, 2, Message::Ping), Seen::AtOnce, Seen::PingLeft(0, 2), Seen::Later(later)];
-        let asked = [Seen::Sent(0, 2, Message::Ping)];
+        let gives_up = [Entry::AtOnce, Entry::Abandoned(0, 1), Entry::AtOnce];
+        let adopts = [Entry::Sent(0, 2, request(2..3, SECOND_NS - 10_000, 1))];
+        let below =
+            [Entry::Sent(0, 2, Message::Ping), Entry::AtOnce, Entry::PingLeft(0, 2), Entry::Later(later)];
+        let asked = [Entry::Sent(0, 2, Message::Ping)];
         let more = [&gives_up[..], &adopts, &below, &asked].concat();
         judged(&then(history, &more)).contains(&"life")
     };
@@ -128,10 +133,10 @@ fn those_below_in_a_call_that_has_just_come_are_asked_from_then_on() {
 /// then took the call as never begun, and blamed the id for holding it.
 #[test]
 fn who_refuses_a_copy_still_has_the_call() {
-    let copy = Seen::Received(2, 1, request(2..3, SECOND_NS, 0));
-    let refuses = Seen::Sent(2, 1, failed(2, Stage::Setup));
-    let holds = Seen::Held(2, Held { calls: 1, ..Held::default() });
-    let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(2, 1)];
+    let copy = Entry::Received(2, 1, request(2..3, SECOND_NS, 0));
+    let refuses = Entry::Sent(2, 1, failed(2, Stage::Setup));
+    let holds = Entry::Held(2, Held { calls: 1, ..Held::default() });
+    let lost = [Entry::Injected(Fault::Link, vec![1, 2]), Entry::LinkEnded(2, 1)];
     let taken_on = [&down(plan(true))[..], &lost, &[copy.clone(), refuses.clone(), holds.clone()]].concat();
     assert!(!judged(&taken_on).contains(&"limits"));
     let refused = [&down(plan(true))[..8], &[copy, refuses, holds]].concat();

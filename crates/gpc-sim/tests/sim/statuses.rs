@@ -21,7 +21,7 @@ fn partial(causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Message {
 }
 
 /// Whether the checker of statuses complains of the way down and these observations.
-fn is_contradicted(partial: bool, more: &[Seen]) -> bool {
+fn is_contradicted(partial: bool, more: &[Entry]) -> bool {
     judged(&then(down(plan(partial)), more)).contains(&"statuses")
 }
 
@@ -30,9 +30,9 @@ fn fails_behind(coverage: &[(Status, u32)]) -> bool {
     is_contradicted(
         false,
         &[
-            Seen::Injected(Fault::Callback, vec![1]),
-            Seen::Received(1, 2, completed()),
-            Seen::Sent(1, 0, failed_with(1, Stage::Callback, coverage)),
+            Entry::Injected(Fault::Callback, vec![1]),
+            Entry::Received(1, 2, completed()),
+            Entry::Sent(1, 0, failed_with(1, Stage::Callback, coverage)),
         ],
     )
 }
@@ -54,9 +54,9 @@ fn who_was_heard_to_be_done_is_done_where_there_was_no_memory_for_the_reply() {
         is_contradicted(
             false,
             &[
-                Seen::Injected(Fault::Limits, vec![1]),
-                Seen::Received(1, 2, completed()),
-                Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
+                Entry::Injected(Fault::Limits, vec![1]),
+                Entry::Received(1, 2, completed()),
+                Entry::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
             ],
         )
     };
@@ -75,9 +75,9 @@ fn who_was_never_linked_with_is_unreached() {
         is_contradicted(
             false,
             &[
-                Seen::Injected(Fault::Crash, vec![2]),
-                Seen::Unreached(1, 2),
-                Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
+                Entry::Injected(Fault::Crash, vec![2]),
+                Entry::Unreached(1, 2),
+                Entry::Sent(1, 0, Message::Response(Response { call: CALL, answer })),
             ],
         )
     };
@@ -94,10 +94,10 @@ fn what_an_id_was_told_of_those_further_below_counts_too() {
         is_contradicted(
             true,
             &[
-                Seen::Injected(Fault::Fail, vec![1]),
-                Seen::Sent(1, 0, partial(&causes, &told)),
-                Seen::Received(0, 1, partial(&causes, &told)),
-                Seen::Finished(outcome),
+                Entry::Injected(Fault::Fail, vec![1]),
+                Entry::Sent(1, 0, partial(&causes, &told)),
+                Entry::Received(0, 1, partial(&causes, &told)),
+                Entry::Finished(outcome),
             ],
         )
     };
@@ -107,10 +107,10 @@ fn what_an_id_was_told_of_those_further_below_counts_too() {
 
 #[test]
 fn what_comes_from_one_that_was_given_up_does_not_count() {
-    let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
+    let lost = [Entry::Injected(Fault::Link, vec![1, 2]), Entry::LinkEnded(1, 2)];
     let late = [
-        Seen::Received(1, 2, partial(&[], &[(DONE, 1)])),
-        Seen::Sent(1, 0, partial(&[(2, Stage::Link)], &[(DONE, 1), (Status::Unknown, 1)])),
+        Entry::Received(1, 2, partial(&[], &[(DONE, 1)])),
+        Entry::Sent(1, 0, partial(&[(2, Stage::Link)], &[(DONE, 1), (Status::Unknown, 1)])),
     ];
     assert!(!is_contradicted(true, &[&lost[..], &late[..]].concat()));
     assert!(is_contradicted(true, &late));
@@ -118,23 +118,23 @@ fn what_comes_from_one_that_was_given_up_does_not_count() {
 
 #[test]
 fn failed_is_who_has_said_so() {
-    let said = |answers: Option<Seen>| {
+    let said = |answers: Option<Entry>| {
         let failed = partly(&[0, 2], &[(1, Stage::Link)], &[(DONE, 1), (Status::Failed, 1), (DONE, 1)]);
-        let mut history = with(honest_partial(), 11, Seen::Finished(failed));
+        let mut history = with(honest_partial(), 11, Entry::Finished(failed));
         answers.into_iter().for_each(|answers| history.insert(4, answers));
         judged(&history).contains(&"statuses")
     };
     assert!(said(None), "it was lost, and nobody heard it");
-    assert!(!said(Some(Seen::Sent(1, 0, failed_with(1, Stage::Func, &[(Status::Failed, 1), (DONE, 1)])))));
+    assert!(!said(Some(Entry::Sent(1, 0, failed_with(1, Stage::Func, &[(Status::Failed, 1), (DONE, 1)])))));
 }
 
 #[test]
 fn whose_func_has_run_has_not_failed() {
     let ran = |own| {
         let history = [
-            Seen::Injected(Fault::Hang, vec![2]),
-            Seen::Ran(1, false),
-            Seen::Sent(1, 0, partial(&[(2, Stage::Reply)], &[(own, 1), (Status::Unknown, 1)])),
+            Entry::Injected(Fault::Hang, vec![2]),
+            Entry::Ran(1, false),
+            Entry::Sent(1, 0, partial(&[(2, Stage::Reply)], &[(own, 1), (Status::Unknown, 1)])),
         ];
         is_contradicted(true, &history)
     };
@@ -149,9 +149,9 @@ fn nobody_blames_one_whose_answer_it_has() {
         is_contradicted(
             false,
             &[
-                Seen::Injected(Fault::Hang, vec![1]),
-                Seen::Received(1, 2, completed()),
-                Seen::Sent(1, 0, failed_with(id, stage, &[(own, 1), (DONE, 1)])),
+                Entry::Injected(Fault::Hang, vec![1]),
+                Entry::Received(1, 2, completed()),
+                Entry::Sent(1, 0, failed_with(id, stage, &[(own, 1), (DONE, 1)])),
             ],
         )
     };
@@ -161,9 +161,9 @@ fn nobody_blames_one_whose_answer_it_has() {
     assert!(!blames(2, Stage::Reply));
     // A child's report on the ids below it is passed on unchanged.
     let passes_on = [
-        Seen::Injected(Fault::Hang, vec![2]),
-        Seen::Received(1, 2, failed_with(2, Stage::Func, &[(Status::Failed, 1)])),
-        Seen::Sent(1, 0, failed_with(2, Stage::Func, &[(DONE, 1), (Status::Failed, 1)])),
+        Entry::Injected(Fault::Hang, vec![2]),
+        Entry::Received(1, 2, failed_with(2, Stage::Func, &[(Status::Failed, 1)])),
+        Entry::Sent(1, 0, failed_with(2, Stage::Func, &[(DONE, 1), (Status::Failed, 1)])),
     ];
     assert!(!is_contradicted(false, &passes_on));
 }
@@ -175,12 +175,12 @@ fn a_fault_excuses_those_above_and_below_it_alone() {
         let coverage = [(DONE, ids.len() - 1), (Status::Unknown, 1)];
         let done: Vec<Id> = ids.iter().take(ids.len() as usize - 1).collect();
         let mut history = vec![
-            Seen::Started(gpc_sim::check::Plan { ids, tree: chained_gpc::Tree::Flat, ..plan(true) }),
-            Seen::Injected(Fault::Hang, touched),
+            Entry::Started(gpc_sim::check::Plan { ids, tree: chained_gpc::Tree::Flat, ..plan(true) }),
+            Entry::Injected(Fault::Hang, touched),
         ];
-        history.extend((0..).zip(&done).map(|(_, id): (u32, _)| Seen::Executed(*id, 0)));
+        history.extend((0..).zip(&done).map(|(_, id): (u32, _)| Entry::Executed(*id, 0)));
         let blamed = *done.last().unwrap();
-        history.push(Seen::Finished(partly(&done, &[(blamed, Stage::Func)], &coverage)));
+        history.push(Entry::Finished(partly(&done, &[(blamed, Stage::Func)], &coverage)));
         judged(&history).contains(&"answers")
     };
     let ids = || IdList::range(0..4);

@@ -110,7 +110,7 @@ fn a_seed_decides_everything() {
 /// In a large world without faults, ids that had answered were dropped with their retained answers: a release found no
 /// node, and was not forwarded.
 #[test]
-fn who_keeps_an_answer_of_a_large_world_lets_it_go() {
+fn a_retained_answer_of_a_large_world_is_released() {
     let report = run(&Scenario { partial: true, ..Scenario::new(17_000, Tree::Binary) });
     assert_eq!(report.violations, []);
 }

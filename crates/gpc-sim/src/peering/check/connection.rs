@@ -2,8 +2,8 @@
 
 use gpc_trees::Id;
 
-use super::said::{First, SECOND_SAID, THIRD_SAID, first, second};
-use super::seen::{End, Member};
+use super::first_frames::{FirstFrame, SECOND_END, THIRD_END, first, second};
+use super::observation::{End, Member};
 use chained_gpc::peering::Source;
 
 /// One end of a connection.
@@ -28,22 +28,22 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Whether the first frame was complete within the first `before` bytes written.
-    pub(super) fn said_before(&self, before: usize) -> bool {
+    pub(super) fn is_first_written(&self, before: usize) -> bool {
         let proof = match (self.proves, self.ours) {
             (false, _) => 0,
-            (true, true) => THIRD_SAID,
-            (true, false) => SECOND_SAID,
+            (true, true) => THIRD_END,
+            (true, false) => SECOND_END,
         };
         self.wrote.get(proof..before).is_some_and(|bytes| first(bytes, self.proves).is_some())
     }
 
     /// The first frame after the proof, received or written.
-    pub(super) fn first(&self, took: bool) -> Option<First> {
+    pub(super) fn first(&self, took: bool) -> Option<FirstFrame> {
         first(self.behind_proof(took)?, self.proves)
     }
 
     /// The second frame written after the proof.
-    pub(super) fn second_written(&self) -> Option<First> {
+    pub(super) fn second_written(&self) -> Option<FirstFrame> {
         second(self.behind_proof(false)?, self.proves)
     }
 
@@ -51,8 +51,8 @@ impl Connection {
     fn behind_proof(&self, took: bool) -> Option<&[u8]> {
         let proof = match (self.proves, took == self.ours) {
             (false, _) => 0,
-            (true, true) => SECOND_SAID,
-            (true, false) => THIRD_SAID,
+            (true, true) => SECOND_END,
+            (true, false) => THIRD_END,
         };
         let bytes = if took { &self.took } else { &self.wrote };
         // If only one of the sides uses proofs, no hello counts.

@@ -17,11 +17,11 @@
 //!   wanted peer is linked.
 
 mod connection;
-mod kinds;
-mod known;
+mod first_frames;
+mod loss_kinds;
+mod observation;
+mod process_state;
 mod rules;
-mod said;
-mod seen;
 mod step;
 mod steps;
 #[cfg(test)]
@@ -31,13 +31,13 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-pub use self::seen::{End, Input, Member, Process, Seen, Who};
+pub use self::observation::{End, Input, Member, Observation, Process, Who};
 use crate::check::Violation;
 use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, LinkStatus, Proof, PublicKey, SECOND_LENGTH};
 use connection::Connection;
-use kinds::Kinds;
-use known::{Known, Node};
-use said::{FIRST_SAID, First, REFUSED, REFUSED_IN_CLEAR, SECOND_SAID, THIRD_SAID};
+use first_frames::{FIRST_END, FirstFrame, REFUSED, REFUSED_IN_CLEAR, SECOND_END, THIRD_END};
+use loss_kinds::LossKinds;
+use process_state::{PeerState, ProcessState};
 use step::Step;
 
 /// Largest number of violations that a run reports.
@@ -56,10 +56,10 @@ pub struct Checkers {
     members: Vec<Vec<u8>>,
     /// Links that were replaced although they answered, with the peer's process, until the new link shows its process.
     replaced: BTreeMap<(Process, Id), Process>,
-    kinds: Kinds,
+    loss_kinds: LossKinds,
     found: Vec<Violation>,
     at: u64,
-    nodes: Vec<Node>,
+    nodes: Vec<ProcessState>,
     step: Step,
 }
 
@@ -76,64 +76,66 @@ impl Checkers {
     }
 
     /// Handles an observation at a time in nanoseconds.
-    pub fn see(&mut self, at: u64, seen: Seen) {
+    pub fn observe(&mut self, at: u64, seen: Observation) {
         self.at = at;
-        let wrong = self.kinds.observe(&seen);
+        let wrong = self.loss_kinds.observe(&seen);
         wrong.into_iter().for_each(|what| self.add("events", what));
         match seen {
-            Seen::Began(who) => {
+            Observation::Began(who) => {
                 self.processes.push((who, true));
                 self.nodes.push(Default::default());
             }
-            Seen::Died(process) => self.died(process),
-            Seen::Opened { .. } => self.opened(seen),
-            Seen::Took(end, bytes) => {
+            Observation::Died(process) => self.died(process),
+            Observation::Opened { .. } => self.opened(seen),
+            Observation::Took(end, bytes) => {
                 if let Some(connection) = self.ends.get_mut(&end) {
                     let before = connection.took.len();
                     connection.took.extend_from_slice(&bytes);
                     self.rules_took(end, before);
                 }
             }
-            Seen::MemberSaid(bytes) => self.members.push(bytes),
-            Seen::Wrote(end, bytes) => self.wrote(end, &bytes),
-            Seen::Closed(end) => self.closed(end),
-            Seen::Finished(end) => self.finished(end),
-            Seen::Up { end, peer, incarnation, proof, sealed, listed } => {
+            Observation::MemberWrote(bytes) => self.members.push(bytes),
+            Observation::Wrote(end, bytes) => self.wrote(end, &bytes),
+            Observation::Closed(end) => self.closed(end),
+            Observation::Finished(end) => self.finished(end),
+            Observation::Up { end, peer, incarnation, proof, sealed, listed } => {
                 self.up(end, peer, incarnation, sealed, (proof, listed));
             }
-            Seen::Replaced { end, peer, answers } => self.was_replaced(end, peer, answers),
-            Seen::Lost(process, peer, stood) => self.lost(process, peer, stood),
-            Seen::LostBy(..) => {}
-            Seen::Dropped(process, peer) => self.dropped(process, peer),
-            Seen::Standing { .. } => self.standing(&seen),
-            Seen::Asked(end, peer) => {
+            Observation::Replaced { end, peer, answers } => self.was_replaced(end, peer, answers),
+            Observation::Lost(process, peer, stood) => self.lost(process, peer, stood),
+            Observation::LostBy(..) => {}
+            Observation::Dropped(process, peer) => self.dropped(process, peer),
+            Observation::Standing { .. } => self.standing(&seen),
+            Observation::Asked(end, peer) => {
                 self.check_open(end, "an answer");
                 self.rules_asked(peer);
             }
-            Seen::Refused(end) => self.rules_refused(end),
-            Seen::Input(process, input) => self.rules_input(process, input),
-            Seen::Lists { process, peer, confirms, contradicts } => {
+            Observation::Refused(end) => self.rules_refused(end),
+            Observation::Input(process, input) => self.rules_input(process, input),
+            Observation::Lists { process, peer, confirms, contradicts } => {
                 self.lists(process, peer, confirms, contradicts);
             }
-            Seen::Waiting(process, waiting) => self.waiting(process, &waiting),
-            Seen::Settled(process, proofs) => self.rules_settled(process, proofs),
-            Seen::Remembers(process, peer) => {
+            Observation::Waiting(process, waiting) => self.waiting(process, &waiting),
+            Observation::Settled(process, proofs) => self.rules_settled(process, proofs),
+            Observation::Remembers(process, peer) => {
                 self.add("bounded", format!("process {process} remembers id {peer}, which is no peer"));
             }
-            Seen::HalfOpen(process, count) if count > HALF_OPEN_PER_SOURCE + HALF_OPEN_OF_OTHERS => {
+            Observation::HalfOpen(process, count) if count > HALF_OPEN_PER_SOURCE + HALF_OPEN_OF_OTHERS => {
                 self.add(
                     "bounded",
                     format!("process {process} keeps {count} half-open connections of one address"),
                 );
             }
-            Seen::HalfOpen(..) => {}
-            Seen::Wants(process, peer, wanted) => self.wants(process, peer, wanted),
-            Seen::InVain(process, peer) => {
+            Observation::HalfOpen(..) => {}
+            Observation::Wants(process, peer, wanted) => self.wants(process, peer, wanted),
+            Observation::InVain(process, peer) => {
                 let what = format!("process {process} waits for a connection of id {peer}, which opens none");
                 self.add("liveness", what);
             }
-            Seen::Rest { process, unfinished, holds, due } => self.rest(process, unfinished, holds, due),
-            Seen::Missing(process, peer) => {
+            Observation::Rest { process, unfinished, holds, due } => {
+                self.rest(process, unfinished, holds, due)
+            }
+            Observation::Missing(process, peer) => {
                 let id = self.processes.get(process).map_or(0, |(who, _)| who.id);
                 self.add(
                     "liveness",
@@ -143,8 +145,9 @@ impl Checkers {
         }
     }
 
-    fn opened(&mut self, seen: Seen) {
-        let Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted } = seen
+    fn opened(&mut self, seen: Observation) {
+        let Observation::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted } =
+            seen
         else {
             return;
         };
@@ -175,11 +178,12 @@ impl Checkers {
     }
 
     /// The properties of a link are those that both sides have sent, within the offer.
-    fn standing(&mut self, seen: &Seen) {
-        let Seen::Standing { end, accepted, rings, extents, hiwater } = *seen else { return };
+    fn standing(&mut self, seen: &Observation) {
+        let Observation::Standing { end, accepted, rings, extents, hiwater } = *seen else { return };
         let Some(connection) = self.ends.get(&end) else { return };
         let answer = connection.first(connection.ours);
-        let (Some(First::Hello(answer)), Some(First::Hello(theirs))) = (answer, connection.first(true))
+        let (Some(FirstFrame::Hello(answer)), Some(FirstFrame::Hello(theirs))) =
+            (answer, connection.first(true))
         else {
             return;
         };
@@ -198,17 +202,17 @@ impl Checkers {
     fn dropped(&mut self, process: Process, peer: Id) {
         self.links.remove(&(process, peer));
         self.rules_input(process, Input::Abandons(peer));
-        self.known(process, peer).into_iter().for_each(Known::stop_awaiting);
+        self.peer_state(process, peer).into_iter().for_each(PeerState::stop_awaiting);
         self.note_absence(process, peer);
     }
 
     /// The answer of `want` matches the state of the link.
     fn wants(&mut self, process: Process, peer: Id, wanted: LinkStatus) {
         let link = self.links.get(&(process, peer)).map(|end| end.key);
-        let known = self.known(process, peer).copied().unwrap_or_default();
-        let comes = known.attempt.is_some() || known.awaited.is_some();
+        let state = self.peer_state(process, peer).copied().unwrap_or_default();
+        let comes = state.attempt.is_some() || state.awaited.is_some();
         let right = match wanted {
-            _ if known.perhaps_awaited => true,
+            _ if state.perhaps_awaited => true,
             LinkStatus::Up(key) => link == Some(key),
             LinkStatus::Coming => link.is_none() && comes,
             LinkStatus::Open | LinkStatus::Unknown => link.is_none() && !comes,
@@ -279,22 +283,22 @@ impl Checkers {
     fn words(&self, end: End) -> Option<String> {
         let connection = self.ends.get(&end).filter(|connection| connection.proves && !connection.ours)?;
         let (took, wrote) = (&connection.took, &connection.wrote);
-        let second = wrote.len() >= SECOND_SAID && wrote.starts_with(&(SECOND_LENGTH as u16).to_le_bytes());
+        let second = wrote.len() >= SECOND_END && wrote.starts_with(&(SECOND_LENGTH as u16).to_le_bytes());
         if second && !self.is_of_a_member(end.process, took) {
             return Some(format!("{end:?} proves itself to who has not made the first message"));
         }
-        if took.len() >= THIRD_SAID && self.is_third_genuine(connection) {
+        if took.len() >= THIRD_END && self.is_third_genuine(connection) {
             return None;
         }
-        let rest = if second { &wrote[SECOND_SAID..] } else { &wrote[..] };
-        let known = rest.is_empty() || rest == REFUSED || !second && rest == REFUSED_IN_CLEAR;
-        (!known).then(|| format!("{end:?} says {rest:02x?} to who is not proved"))
+        let rest = if second { &wrote[SECOND_END..] } else { &wrote[..] };
+        let permitted = rest.is_empty() || rest == REFUSED || !second && rest == REFUSED_IN_CLEAR;
+        (!permitted).then(|| format!("{end:?} says {rest:02x?} to who is not proved"))
     }
 
     /// Whether a member made this first message, at any time.
     fn is_of_a_member(&self, process: Process, took: &[u8]) -> bool {
         let psk = |process: Process| self.processes.get(process).and_then(|(who, _)| who.psk);
-        let Some(first) = took.get(..FIRST_SAID) else { return false };
+        let Some(first) = took.get(..FIRST_END) else { return false };
         let by_process = self.ends.iter().any(|(end, connection)| {
             connection.ours && connection.wrote.starts_with(first) && psk(end.process) == psk(process)
         });
@@ -302,13 +306,13 @@ impl Checkers {
     }
 
     fn is_third_genuine(&self, connection: &Connection) -> bool {
-        let third = &connection.took[FIRST_SAID..THIRD_SAID];
+        let third = &connection.took[FIRST_END..THIRD_END];
         let mate = connection.mate.and_then(|mate| self.ends.get(&mate));
         let by_member = self.members.iter().any(|said| said.starts_with(third));
         by_member
             || mate.is_some_and(|mate| {
-                mate.wrote.get(..THIRD_SAID) == connection.took.get(..THIRD_SAID)
-                    && mate.took.get(..SECOND_SAID) == connection.wrote.get(..SECOND_SAID)
+                mate.wrote.get(..THIRD_END) == connection.took.get(..THIRD_END)
+                    && mate.took.get(..SECOND_END) == connection.wrote.get(..SECOND_END)
             })
     }
 
@@ -385,7 +389,7 @@ impl Checkers {
         if !connection.proves {
             return None;
         }
-        if !connection.ours && other.took.len() < SECOND_SAID {
+        if !connection.ours && other.took.len() < SECOND_END {
             return Some("it has not heard the second message".into());
         }
         if here.psk.is_none() || here.psk != who.psk {

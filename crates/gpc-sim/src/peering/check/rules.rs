@@ -8,16 +8,16 @@ use gpc_trees::Id;
 
 use super::Checkers;
 use super::connection::Connection;
-use super::known::Known;
-use super::said::{FIRST_SAID, First, SECOND_SAID, THIRD_SAID, first};
-use super::seen::{End, Input, Process};
-use super::step::{Expected, Why};
+use super::first_frames::{FIRST_END, FirstFrame, SECOND_END, THIRD_END, first};
+use super::observation::{End, Input, Process};
+use super::process_state::PeerState;
+use super::step::{Expected, Trigger};
 use chained_gpc::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey, Source};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::head::GoodbyeReason;
 
 /// Largest number of connections that wait for links of other runs, at a process.
-const HELD_MAX: usize = 128;
+const WAITING_MAX: usize = 128;
 
 /// Tolerance for late events: longer than a process pauses.
 pub(super) const LATE: u64 = 20_000_000_000;
@@ -27,8 +27,8 @@ impl Checkers {
         self.processes.get(process).map_or(0, |(who, _)| who.id)
     }
 
-    pub(super) fn known(&mut self, process: Process, id: Id) -> Option<&mut Known> {
-        Some(self.nodes.get_mut(process)?.known.entry(id).or_default())
+    pub(super) fn peer_state(&mut self, process: Process, id: Id) -> Option<&mut PeerState> {
+        Some(self.nodes.get_mut(process)?.peers.entry(id).or_default())
     }
 
     fn link(&self, process: Process, id: Id) -> Option<LinkKey> {
@@ -45,10 +45,10 @@ impl Checkers {
         if let Some(mate) = connection.mate.and_then(|mate| self.ends.get(&mate)) {
             return mate.wrote.starts_with(took);
         }
-        let said = |part: &[u8]| part.is_empty() || self.members.iter().any(|said| said.starts_with(part));
-        let step = if connection.ours { SECOND_SAID } else { FIRST_SAID };
+        let sent = |part: &[u8]| part.is_empty() || self.members.iter().any(|sent| sent.starts_with(part));
+        let step = if connection.ours { SECOND_END } else { FIRST_END };
         let (begin, rest) = took.split_at(step.min(took.len()));
-        connection.member.is_some() && connection.proves && said(begin) && said(rest)
+        connection.member.is_some() && connection.proves && sent(begin) && sent(rest)
     }
 
     /// The key that the other end of a connection proves, if it does.
@@ -69,7 +69,7 @@ impl Checkers {
     pub(super) fn rules_opened(&mut self, end: End, to: Option<Id>, source: Option<Source>) {
         let Some(node) = self.nodes.get_mut(end.process) else { return };
         if let Some(to) = to {
-            let before = node.known.entry(to).or_default().attempt.replace(end.key);
+            let before = node.peers.entry(to).or_default().attempt.replace(end.key);
             if let Some(before) = before {
                 self.wrong(End { key: before, ..end }, "was an attempt to connect, and another one is made");
             }
@@ -83,7 +83,7 @@ impl Checkers {
         };
         node.half_open.insert(end.key);
         node.sources.entry(source).or_default().insert(end.key);
-        self.step.why = Some(Why::Accepts(end.key, room));
+        self.step.why = Some(Trigger::Accepts(end.key, room));
     }
 
     /// A connection is no longer half open.
@@ -98,7 +98,7 @@ impl Checkers {
 
     /// Bytes have arrived after the first `before` bytes.
     pub(super) fn rules_took(&mut self, end: End, before: usize) {
-        self.step.why = Some(Why::Hears(end.key));
+        self.step.why = Some(Trigger::Hears(end.key));
         let Some(connection) = self.ends.get(&end).filter(|connection| connection.open) else { return };
         if !self.is_genuine(connection) {
             return;
@@ -113,21 +113,21 @@ impl Checkers {
             false if connection.proves && !connection.took.starts_with(b"cGPC") => {
                 first(&connection.took, false).map(|_| Expected::DeniedInClear)
             }
-            false if connection.proves && now(FIRST_SAID) => Some(self.proof(end, connection)),
-            false if connection.proves && now(THIRD_SAID) => {
+            false if connection.proves && now(FIRST_END) => Some(self.proof(end, connection)),
+            false if connection.proves && now(THIRD_END) => {
                 let id = self.claimed(connection).unwrap_or_default();
                 let refused = Expected::Refused(GoodbyeReason::Refused);
                 self.has_another_key(end.process, connection, id).then_some(refused)
             }
             false => match connection.first(true) {
-                Some(First::Hello(hello)) => self.hello(end, connection, &hello),
+                Some(FirstFrame::Hello(hello)) => self.hello(end, connection, &hello),
                 _ => None,
             },
         };
         if let Some(Expected::Held(Some(before))) = expected {
-            let known = self.nodes.get(end.process).into_iter().flat_map(|node| node.known.values());
-            self.step.until = known
-                .filter_map(|known| known.held)
+            let states = self.nodes.get(end.process).into_iter().flat_map(|node| node.peers.values());
+            self.step.until = states
+                .filter_map(|state| state.waiting)
                 .find(|held| held.key == before)
                 .and_then(|held| held.until);
         }
@@ -169,28 +169,30 @@ impl Checkers {
         if wrong || no_room || self.has_another_key(end.process, connection, id) {
             return Some(refused);
         }
-        let known = node.known.get(&id).copied().unwrap_or_default();
+        let state = node.peers.get(&id).copied().unwrap_or_default();
         let Some(link) = self.link(end.process, id) else {
-            let ours = known.attempt.and_then(|key| self.ends.get(&End { key, ..end }));
-            let said = ours.is_some_and(|ours| matches!(ours.first(false), Some(First::Hello(_))));
-            return Some(match said && who.id < id {
+            let ours = state.attempt.and_then(|key| self.ends.get(&End { key, ..end }));
+            let sent = ours.is_some_and(|ours| matches!(ours.first(false), Some(FirstFrame::Hello(_))));
+            return Some(match sent && who.id < id {
                 true => Expected::Refused(GoodbyeReason::Duplicate),
-                false => Expected::Up { replaces: None, prefers: known.attempt },
+                false => Expected::Up { replaces: None, prefers: state.attempt },
             });
         };
         let standing = self.ends.get(&End { key: link, ..end })?;
         let (key, pinned) = (self.key_of(connection), self.key_of(standing));
-        if hello.incarnation != known.run || key.is_some() != pinned.is_some() {
+        if hello.incarnation != state.run || key.is_some() != pinned.is_some() {
             return Some(self.waits(end, connection, hello));
         }
         if key != pinned {
             return Some(refused);
         }
         match hello.generation {
-            generation if generation > known.heard[1] => {
+            generation if generation > state.received[1] => {
                 Some(Expected::Up { replaces: Some(link), prefers: None })
             }
-            generation if generation <= known.heard[0] => Some(Expected::Refused(GoodbyeReason::Duplicate)),
+            generation if generation <= state.received[0] => {
+                Some(Expected::Refused(GoodbyeReason::Duplicate))
+            }
             _ => None,
         }
     }
@@ -199,8 +201,8 @@ impl Checkers {
     fn waits(&self, end: End, connection: &Connection, hello: &Hello) -> Expected {
         let refused = Expected::Refused(GoodbyeReason::Refused);
         let Some(node) = self.nodes.get(end.process) else { return refused };
-        let Some(held) = node.known.get(&hello.from).and_then(|known| known.held) else {
-            let many = node.known.values().filter(|known| known.held.is_some()).count() >= HELD_MAX;
+        let Some(held) = node.peers.get(&hello.from).and_then(|state| state.waiting) else {
+            let many = node.peers.values().filter(|state| state.waiting.is_some()).count() >= WAITING_MAX;
             return if many { refused } else { Expected::Held(None) };
         };
         let other = self.ends.get(&End { key: held.key, ..end });
@@ -214,9 +216,9 @@ impl Checkers {
         let (who, _) = self.processes.get(end.process)?;
         let peer = connection.to?;
         match connection.first(true)? {
-            First::Goodbye(GoodbyeReason::Duplicate) => Some(Expected::Waits),
-            First::Hello(hello) if hello.job != who.job => Some(Expected::FailsOfAnotherJob),
-            First::Hello(hello) => {
+            FirstFrame::Goodbye(GoodbyeReason::Duplicate) => Some(Expected::Waits),
+            FirstFrame::Hello(hello) if hello.job != who.job => Some(Expected::FailsOfAnotherJob),
+            FirstFrame::Hello(hello) => {
                 let fits = (hello.from, hello.to) == (peer, who.id)
                     && (!hello.extents || hello.rings)
                     && (!hello.rings || connection.rings)
@@ -232,12 +234,12 @@ impl Checkers {
         let Some(connection) = self.ends.get(&end) else { return };
         let peer = connection.to;
         let wrote = &connection.wrote;
-        if connection.said_before(before) {
+        if connection.is_first_written(before) {
             return;
         }
-        let second = connection.proves && !connection.ours && before == 0 && wrote.len() == SECOND_SAID;
+        let second = connection.proves && !connection.ours && before == 0 && wrote.len() == SECOND_END;
         let hello = match (connection.first(false), connection.first(true)) {
-            (Some(First::Hello(hello)), theirs) => Some((hello, theirs)),
+            (Some(FirstFrame::Hello(hello)), theirs) => Some((hello, theirs)),
             _ => None,
         };
         if second {
@@ -247,7 +249,7 @@ impl Checkers {
         let Some((hello, theirs)) = hello else { return };
         let Some((who, _)) = self.processes.get(end.process) else { return };
         let to = peer.or(match theirs {
-            Some(First::Hello(theirs)) => Some(theirs.from),
+            Some(FirstFrame::Hello(theirs)) => Some(theirs.from),
             _ => None,
         });
         let says = (hello.from, Some(hello.to), hello.job, hello.incarnation, hello.hiwater);
@@ -255,17 +257,17 @@ impl Checkers {
             self.wrong(end, &format!("says {hello:?}, which is not what it is"));
         }
         match (peer, theirs) {
-            (Some(peer), _) => self.says(end, peer, hello.generation),
-            (None, Some(First::Hello(theirs))) => {
+            (Some(peer), _) => self.check_generation(end, peer, hello.generation),
+            (None, Some(FirstFrame::Hello(theirs))) => {
                 let others = self.nodes.get(end.process).map_or(0, |node| node.forgotten);
-                let Some(known) = self.known(end.process, theirs.from) else { return };
-                known.recall(others);
-                let (said, vague) = (known.said, known.vague);
-                if !vague && hello.generation != said.max(theirs.generation) {
+                let Some(state) = self.peer_state(end.process, theirs.from) else { return };
+                state.recall(others);
+                let (sent, vague) = (state.sent, state.vague);
+                if !vague && hello.generation != sent.max(theirs.generation) {
                     self.wrong(
                         end,
                         &format!(
-                            "answers generation {} with {}, having said {said}",
+                            "answers generation {} with {}, having said {sent}",
                             theirs.generation, hello.generation
                         ),
                     );
@@ -276,16 +278,16 @@ impl Checkers {
     }
 
     /// A first hello is sent with this generation.
-    fn says(&mut self, end: End, peer: Id, generation: u32) {
-        self.known(end.process, peer).into_iter().for_each(Known::stop_awaiting);
+    fn check_generation(&mut self, end: End, peer: Id, generation: u32) {
+        self.peer_state(end.process, peer).into_iter().for_each(PeerState::stop_awaiting);
         let Some(node) = self.nodes.get_mut(end.process) else { return };
         let others = node.forgotten;
-        let known = node.known.entry(peer).or_default();
-        known.recall(others);
-        let said = known.said;
-        let [least, most] = known.heard.map(|heard| heard.max(said) + 1);
-        known.said = generation;
-        if !std::mem::take(&mut known.vague) && !(least..=most).contains(&generation) {
+        let state = node.peers.entry(peer).or_default();
+        state.recall(others);
+        let sent = state.sent;
+        let [least, most] = state.received.map(|received| received.max(sent) + 1);
+        state.sent = generation;
+        if !std::mem::take(&mut state.vague) && !(least..=most).contains(&generation) {
             self.wrong(end, &format!("says generation {generation}, and {least} to {most} is next"));
         }
     }
@@ -297,24 +299,24 @@ impl Checkers {
             Input::Knows(id, key) => {
                 let before = node.book.entry(*id).or_default();
                 *before = key.or(*before);
-                node.known.get_mut(id).into_iter().for_each(|known| known.recall(node.forgotten));
+                node.peers.get_mut(id).into_iter().for_each(|state| state.recall(node.forgotten));
             }
             Input::Forgets(id) => {
                 node.book.remove(id);
                 node.forgotten += 1;
-                if let Some(known) = node.known.get_mut(id).filter(|known| known.forgotten.is_none()) {
-                    known.forgotten = Some(node.forgotten);
+                if let Some(state) = node.peers.get_mut(id).filter(|state| state.forgotten.is_none()) {
+                    state.forgotten = Some(node.forgotten);
                 }
             }
             Input::AnswersUntil(id, until) => {
-                let held = node.known.get_mut(id).and_then(|known| known.held.as_mut());
+                let held = node.peers.get_mut(id).and_then(|state| state.waiting.as_mut());
                 held.into_iter().for_each(|held| held.until = Some(*until));
                 return self.step.until = Some(*until);
             }
             Input::Full(full) => return node.full = *full,
             _ => {}
         }
-        self.step.why = Some(Why::Input(input));
+        self.step.why = Some(Trigger::Input(input));
     }
 
     /// A connection becomes a link.
@@ -322,22 +324,22 @@ impl Checkers {
         self.leaves(end);
         let Some(connection) = self.ends.get(&end) else { return };
         let generation = match connection.first(true) {
-            Some(First::Hello(hello)) => hello.generation,
+            Some(FirstFrame::Hello(hello)) => hello.generation,
             _ => 0,
         };
         let at = self.at;
         let cause = self.step.why.clone();
-        let Some(known) = self.known(end.process, peer) else { return };
-        known.heard(run, generation);
-        known.stop_awaiting();
-        known.proof = Some(proof);
-        if known.attempt == Some(end.key) {
-            known.attempt = None;
+        let Some(state) = self.peer_state(end.process, peer) else { return };
+        state.note_received(run, generation);
+        state.stop_awaiting();
+        state.proof = Some(proof);
+        if state.attempt == Some(end.key) {
+            state.attempt = None;
         }
-        let held = known.held.take_if(|held| held.key == end.key);
+        let held = state.waiting.take_if(|held| held.key == end.key);
         let early = held.and_then(|held| held.until);
         self.step.was_held = held.map(|held| held.key).or(self.step.was_held);
-        if early.is_some_and(|until| until > at) && matches!(cause, Some(Why::Input(Input::Tick))) {
+        if early.is_some_and(|until| until > at) && matches!(cause, Some(Trigger::Input(Input::Tick))) {
             self.wrong(end, "takes the place of a link that had more time to answer");
         }
         self.step.up.push(end.key);
@@ -348,10 +350,10 @@ impl Checkers {
         self.leaves(end);
         let genuine = self.ends.get(&end).is_some_and(|connection| self.is_genuine(connection));
         if let Some(node) = self.nodes.get_mut(end.process) {
-            for known in node.known.values_mut() {
-                known.perhaps_awaited |= known.attempt == Some(end.key) && !genuine;
-                known.attempt = known.attempt.filter(|key| *key != end.key);
-                if let Some(held) = known.held.take_if(|held| held.key == end.key) {
+            for state in node.peers.values_mut() {
+                state.perhaps_awaited |= state.attempt == Some(end.key) && !genuine;
+                state.attempt = state.attempt.filter(|key| *key != end.key);
+                if let Some(held) = state.waiting.take_if(|held| held.key == end.key) {
                     self.step.was_held = Some(held.key);
                 }
             }
@@ -374,7 +376,7 @@ impl Checkers {
 
     pub(super) fn rules_lost(&mut self, process: Process, peer: Id, stood: bool) {
         self.step.lost.push((peer, stood));
-        self.known(process, peer).into_iter().for_each(Known::stop_awaiting);
+        self.peer_state(process, peer).into_iter().for_each(PeerState::stop_awaiting);
         self.note_absence(process, peer);
     }
 
@@ -382,9 +384,9 @@ impl Checkers {
     pub(super) fn note_absence(&mut self, process: Process, peer: Id) {
         let Some(node) = self.nodes.get_mut(process) else { return };
         let is_peer = node.book.contains_key(&peer);
-        let just = matches!(self.step.why, Some(Why::Input(Input::Forgets(id))) if id == peer);
-        if let Some(known) = node.known.get_mut(&peer).filter(|_| !just) {
-            known.absent(is_peer, &mut node.forgotten);
+        let just = matches!(self.step.why, Some(Trigger::Input(Input::Forgets(id))) if id == peer);
+        if let Some(state) = node.peers.get_mut(&peer).filter(|_| !just) {
+            state.absent(is_peer, &mut node.forgotten);
         }
     }
 
@@ -409,7 +411,7 @@ impl Checkers {
         let listed = node.book.get(&peer).copied().flatten();
         let Some(connection) = self.ends.get(&link) else { return };
         let key = self.key_of(connection);
-        let proof = self.nodes.get(process).and_then(|node| node.known.get(&peer)?.proof);
+        let proof = self.nodes.get(process).and_then(|node| node.peers.get(&peer)?.proof);
         let same = listed.is_some() && key == listed;
         let confirmed = (same && proof == Some(Proof::Secret)).then_some(link.key);
         let contradicted = (listed.is_some() && !same && proof != Some(Proof::User)).then_some(link.key);
@@ -419,17 +421,17 @@ impl Checkers {
             );
             self.wrong(link, &what);
         }
-        if let Some(known) = self.known(process, peer).filter(|_| confirmed.is_some()) {
-            known.proof = Some(Proof::Key);
+        if let Some(state) = self.peer_state(process, peer).filter(|_| confirmed.is_some()) {
+            state.proof = Some(Proof::Key);
         }
     }
 
     /// Checks the reported half-open connections.
-    pub(super) fn waiting(&mut self, process: Process, said: &[(LinkKey, Option<u64>)]) {
+    pub(super) fn waiting(&mut self, process: Process, reported: &[(LinkKey, Option<u64>)]) {
         let Some(node) = self.nodes.get(process) else { return };
         let since = |key| self.ends.get(&End { process, key }).map(|connection| connection.since);
-        if !node.half_open.iter().map(|key| (*key, since(*key))).eq(said.iter().copied()) {
-            let what = format!("process {process} says that {said:?} wait, and {:?} do", node.half_open);
+        if !node.half_open.iter().map(|key| (*key, since(*key))).eq(reported.iter().copied()) {
+            let what = format!("process {process} says that {reported:?} wait, and {:?} do", node.half_open);
             self.add("rules", what);
         }
     }
@@ -446,7 +448,7 @@ impl Checkers {
             self.compare(End { process, key }, expected, &step);
         }
         let not_opened = match step.why {
-            Some(Why::Input(Input::NotOpened(id))) => Some((id, false)),
+            Some(Trigger::Input(Input::NotOpened(id))) => Some((id, false)),
             _ => None,
         };
         if not_opened.is_some_and(|lost| step.lost != [lost]) {

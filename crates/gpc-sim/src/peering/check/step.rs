@@ -2,14 +2,14 @@
 
 use gpc_trees::Id;
 
-use super::seen::Input;
+use super::observation::Input;
 use chained_gpc::peering::LinkKey;
 use chained_gpc::wire::head::GoodbyeReason;
 
 /// One input and its outcome.
 #[derive(Default, Debug)]
 pub(super) struct Step {
-    pub(super) why: Option<Why>,
+    pub(super) why: Option<Trigger>,
     pub(super) expected: Option<(LinkKey, Expected)>,
     pub(super) closed: Vec<LinkKey>,
     pub(super) finished: Vec<LinkKey>,
@@ -27,7 +27,7 @@ pub(super) struct Step {
 
 /// Cause of a step.
 #[derive(Clone, Debug)]
-pub(super) enum Why {
+pub(super) enum Trigger {
     Accepts(LinkKey, Option<LinkKey>),
     Hears(LinkKey),
     Input(Input),

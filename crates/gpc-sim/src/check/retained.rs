@@ -11,8 +11,8 @@ use gpc_trees::Id;
 use super::Observation;
 use super::book::Book;
 use super::findings::Findings;
-use super::memory::KEPT_MIN;
-use super::refusals::KEPT_PARTS;
+use super::memory::RETAINED_MIN;
+use super::refusals::RETAINED_PARTS;
 use super::refusing::is_refusal;
 use crate::large::LARGE;
 use chained_gpc::wire::message::{Answer, Response};
@@ -22,22 +22,22 @@ const NAME: &str = "kept";
 
 /// Answers that an id retains.
 #[derive(Default)]
-struct Here {
+struct NodeAnswers {
     /// Calls that it has answered, each with the end of its time.
     given: BTreeMap<CallId, u64>,
     /// Number of answers retained after its last input.
-    held: usize,
+    count: usize,
     /// Its answer in the present input is too long to be retained.
     too_long: bool,
 }
 
 /// Answers that all ids retain; large worlds are not observed.
 #[derive(Default)]
-pub(super) struct Kept {
-    ids: BTreeMap<Id, Here>,
+pub(super) struct RetainedAnswers {
+    ids: BTreeMap<Id, NodeAnswers>,
 }
 
-impl Kept {
+impl RetainedAnswers {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
@@ -66,42 +66,42 @@ impl Kept {
         if record.plan.ids.len() > LARGE || record.root() == Some(from) {
             return;
         }
-        let here = self.ids.entry(from).or_default();
+        let node = self.ids.entry(from).or_default();
         if let (Some(limits), Answer::Partial(partial)) = (book.limits, &response.answer) {
-            here.too_long |= KEPT_MIN + partial.reply.len() > limits.memory_max / KEPT_PARTS;
+            node.too_long |= RETAINED_MIN + partial.reply.len() > limits.memory_max / RETAINED_PARTS;
         }
-        here.given.insert(response.call, record.started.saturating_add(record.plan.limit_ns));
+        node.given.insert(response.call, record.started.saturating_add(record.plan.limit_ns));
     }
 
     fn goes(&mut self, id: Id, call: CallId) {
-        let Some(here) = self.ids.get_mut(&id) else { return };
-        here.given.remove(&call);
+        let Some(node) = self.ids.get_mut(&id) else { return };
+        node.given.remove(&call);
         // Others may have been dropped with it.
-        here.held = 0;
+        node.count = 0;
     }
 
     fn judge(&mut self, book: &Book, id: Id, held: usize, findings: &mut Findings) {
-        let Some(here) = self.ids.get_mut(&id) else { return };
-        let before = here.given.len();
-        here.given.retain(|_, until| *until > findings.at);
-        let none_is_over = here.given.len() == before;
-        if book.limits.is_none() && held < here.given.len() {
-            let given = here.given.len();
+        let Some(node) = self.ids.get_mut(&id) else { return };
+        let before = node.given.len();
+        node.given.retain(|_, until| *until > findings.at);
+        let none_is_over = node.given.len() == before;
+        if book.limits.is_none() && held < node.given.len() {
+            let given = node.given.len();
             findings.add(
                 NAME,
                 format!("id {id} keeps {held} answers of {given} that it has given, and nobody has released"),
             );
         }
-        let too_long = std::mem::take(&mut here.too_long);
-        if too_long && none_is_over && held < here.held {
+        let too_long = std::mem::take(&mut node.too_long);
+        if too_long && none_is_over && held < node.count {
             findings.add(
                 NAME,
                 format!(
                     "id {id} gives an answer that is too long to be kept, and keeps {held} of {} others",
-                    here.held
+                    node.count
                 ),
             );
         }
-        here.held = held;
+        node.count = held;
     }
 }

@@ -7,11 +7,11 @@ use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
 
 /// Bytes of the preamble and the first message, and of those with the third message.
-pub(super) const FIRST_SAID: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
-pub(super) const THIRD_SAID: usize = FIRST_SAID + LENGTH_BYTES + THIRD_LENGTH;
+pub(super) const FIRST_END: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
+pub(super) const THIRD_END: usize = FIRST_END + LENGTH_BYTES + THIRD_LENGTH;
 
 /// Bytes of the second message.
-pub(super) const SECOND_SAID: usize = LENGTH_BYTES + SECOND_LENGTH;
+pub(super) const SECOND_END: usize = LENGTH_BYTES + SECOND_LENGTH;
 
 /// The refusal of a proof.
 pub(super) const REFUSED: [u8; LENGTH_BYTES] = [0; LENGTH_BYTES];
@@ -21,7 +21,7 @@ pub(super) const REFUSED_IN_CLEAR: &[u8] = b"\x08\x00\x00\x00\x07\x00\x00\x00\x0
 
 /// First frame of a side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum First {
+pub(super) enum FirstFrame {
     Hello(Hello),
     Goodbye(GoodbyeReason),
     /// A frame that must not come first.
@@ -29,7 +29,7 @@ pub(super) enum First {
 }
 
 /// Parses the second frame, if both are complete.
-pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<First> {
+pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<FirstFrame> {
     first(bytes, sealed)?;
     let length = match sealed {
         false => FRAME_HEADER + FrameHeader::parse(*bytes.first_chunk()?).ok()?.length as usize,
@@ -39,7 +39,7 @@ pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<First> {
 }
 
 /// Parses the first frame after the proof, if it is complete.
-pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<First> {
+pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<FirstFrame> {
     let frame = match sealed {
         false => bytes,
         true => {
@@ -49,17 +49,17 @@ pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<First> {
     };
     let header = *frame.first_chunk()?;
     let Ok(FrameHeader { length, kind, flags: set }) = FrameHeader::parse(header) else {
-        return Some(First::Wrong);
+        return Some(FirstFrame::Wrong);
     };
     let payload = frame.get(FRAME_HEADER..FRAME_HEADER + length as usize)?;
     let is_set = |flag| set & flag != 0;
     Some(match kind {
-        Kind::Hello => Hello::parse(payload).map_or(First::Wrong, |hello| {
-            First::Hello(Hello { rings: is_set(flags::RINGS), extents: is_set(flags::EXTENTS), ..hello })
+        Kind::Hello => Hello::parse(payload).map_or(FirstFrame::Wrong, |hello| {
+            FirstFrame::Hello(Hello { rings: is_set(flags::RINGS), extents: is_set(flags::EXTENTS), ..hello })
         }),
         Kind::Goodbye => {
-            Goodbye::parse(payload).map_or(First::Wrong, |goodbye| First::Goodbye(goodbye.reason))
+            Goodbye::parse(payload).map_or(FirstFrame::Wrong, |goodbye| FirstFrame::Goodbye(goodbye.reason))
         }
-        _ => First::Wrong,
+        _ => FirstFrame::Wrong,
     })
 }

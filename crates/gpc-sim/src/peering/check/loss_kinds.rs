@@ -5,29 +5,29 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::seen::{Process, Seen};
+use super::observation::{Observation, Process};
 use chained_gpc::wire::CauseKind;
 
 /// Run of the peer of each link.
 #[derive(Default, Debug)]
-pub(super) struct Kinds {
+pub(super) struct LossKinds {
     runs: BTreeMap<(Process, Id), u64>,
     /// Links replaced in this step: run of the peer, and the reported kind of the loss.
     replaced: BTreeMap<(Process, Id), (u64, Option<CauseKind>)>,
 }
 
-impl Kinds {
+impl LossKinds {
     /// Handles an observation; returns what is wrong with it.
-    pub(super) fn observe(&mut self, seen: &Seen) -> Option<String> {
+    pub(super) fn observe(&mut self, seen: &Observation) -> Option<String> {
         match *seen {
-            Seen::Replaced { end, peer, .. } => {
+            Observation::Replaced { end, peer, .. } => {
                 let run = *self.runs.get(&(end.process, peer))?;
                 self.replaced.insert((end.process, peer), (run, None));
             }
-            Seen::LostBy(process, peer, kind) => {
+            Observation::LostBy(process, peer, kind) => {
                 self.replaced.get_mut(&(process, peer))?.1 = Some(kind);
             }
-            Seen::Up { end, peer, incarnation, .. } => {
+            Observation::Up { end, peer, incarnation, .. } => {
                 self.runs.insert((end.process, peer), incarnation);
                 let (before, kind) = self.replaced.remove(&(end.process, peer))?;
                 // If exactly one of two links has a key, the standing link is also asked before it is replaced; both
@@ -38,7 +38,7 @@ impl Kinds {
                 });
             }
             // The replacing link may have been refused.
-            Seen::Settled(process, _) => self.replaced.retain(|(of, _), _| *of != process),
+            Observation::Settled(process, _) => self.replaced.retain(|(of, _), _| *of != process),
             _ => {}
         }
         None

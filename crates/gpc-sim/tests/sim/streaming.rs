@@ -6,7 +6,7 @@ use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
 use chained_gpc::{Id, Tree};
 use gpc_sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
 
-use super::history::{Seen, completed, down, failed, input, judged, plan, reply, then, without};
+use super::history::{Entry, completed, down, failed, input, judged, plan, reply, then, without};
 
 /// The reply of four ids together exceeds a frame, that of a single id does not.
 const SOME: u32 = 100_000;
@@ -93,16 +93,16 @@ fn data() -> Message {
 }
 
 /// The head of id 2's reply has reached id 1, whose own head was sent; then more.
-fn behind_heads(more: &[Seen]) -> Vec<Seen> {
-    let functions = |id: Id| [Seen::Began(id), Seen::Ran(id, false)];
+fn behind_heads(more: &[Entry]) -> Vec<Entry> {
+    let functions = |id: Id| [Entry::Began(id), Entry::Ran(id, false)];
     let heads = [
         &functions(1)[..],
         &functions(2)[..],
         &[
-            Seen::Sent(2, 1, data()),
+            Entry::Sent(2, 1, data()),
             input(2),
-            Seen::Received(1, 2, head()),
-            Seen::Sent(1, 0, head()),
+            Entry::Received(1, 2, head()),
+            Entry::Sent(1, 0, head()),
             input(1),
         ],
         more,
@@ -110,7 +110,7 @@ fn behind_heads(more: &[Seen]) -> Vec<Seen> {
     then(down(plan(false)), &heads.concat())
 }
 
-fn seen(more: &[Seen]) -> Vec<&'static str> {
+fn seen(more: &[Entry]) -> Vec<&'static str> {
     judged(&behind_heads(more))
 }
 
@@ -124,18 +124,19 @@ fn an_answer_that_waits_for_data_is_seen() {
 
 #[test]
 fn what_follows_a_head_is_judged() {
-    let lost = [Seen::Injected(gpc_sim::Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
-    let up = |message| [&lost[..], &[Seen::Sent(1, 0, message), input(1)]].concat();
+    let lost = [Entry::Injected(gpc_sim::Fault::Link, vec![1, 2]), Entry::LinkEnded(1, 2)];
+    let up = |message| [&lost[..], &[Entry::Sent(1, 0, message), input(1)]].concat();
     assert_eq!(seen(&up(failed(2, Stage::Link))), [""; 0]);
     assert_eq!(seen(&[&lost[..], &[input(1)]].concat()), ["farewell"], "data that never come");
     assert!(seen(&up(head())).contains(&"farewell"), "a second head is no failure");
 
-    let fails = [Seen::Injected(gpc_sim::Fault::Fail, vec![2]), Seen::Received(1, 2, failed(2, Stage::Func))];
-    assert_eq!(seen(&[&fails[..], &[Seen::Sent(1, 0, failed(2, Stage::Func)), input(1)]].concat()), [""; 0]);
+    let fails =
+        [Entry::Injected(gpc_sim::Fault::Fail, vec![2]), Entry::Received(1, 2, failed(2, Stage::Func))];
+    assert_eq!(seen(&[&fails[..], &[Entry::Sent(1, 0, failed(2, Stage::Func)), input(1)]].concat()), [""; 0]);
     assert_eq!(seen(&[&fails[..], &[input(1)]].concat()), ["farewell"], "a failure instead of the data");
 
-    let cancelled = [Seen::Received(1, 0, Message::Cancel(CALL))];
-    let down = [Seen::Sent(1, 2, Message::Cancel(CALL)), input(1)];
+    let cancelled = [Entry::Received(1, 0, Message::Cancel(CALL))];
+    let down = [Entry::Sent(1, 2, Message::Cancel(CALL)), input(1)];
     assert_eq!(seen(&[&cancelled[..], &down].concat()), [""; 0]);
     assert_eq!(seen(&[&cancelled[..], &[input(1)]].concat()), ["farewell"], "its child goes on");
 }
@@ -144,9 +145,9 @@ fn what_follows_a_head_is_judged() {
 /// first parent, was taken for one too many.
 #[test]
 fn a_cancel_of_another_than_the_parent_ends_nothing() {
-    let another = [Seen::Received(1, 2, Message::Cancel(CALL)), input(1)];
-    let lost = [Seen::Injected(gpc_sim::Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
-    let fails = [Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+    let another = [Entry::Received(1, 2, Message::Cancel(CALL)), input(1)];
+    let lost = [Entry::Injected(gpc_sim::Fault::Link, vec![1, 2]), Entry::LinkEnded(1, 2)];
+    let fails = [Entry::Sent(1, 0, failed(2, Stage::Link)), input(1)];
     assert_eq!(seen(&[&another[..], &lost, &fails].concat()), [""; 0]);
 }
 
@@ -156,9 +157,9 @@ fn a_cancel_of_another_than_the_parent_ends_nothing() {
 #[test]
 fn a_late_cancel_of_a_refused_parent_ends_nothing() {
     let cancelled = |by| {
-        let after = [Seen::Received(1, by, Message::Cancel(CALL)), Seen::Sent(1, 0, head()), input(1)];
-        let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
-        let fails = [Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+        let after = [Entry::Received(1, by, Message::Cancel(CALL)), Entry::Sent(1, 0, head()), input(1)];
+        let lost = [Entry::Injected(Fault::Link, vec![1, 2]), Entry::LinkEnded(1, 2)];
+        let fails = [Entry::Sent(1, 0, failed(2, Stage::Link)), input(1)];
         let mut history = behind_heads(&[]);
         // Id 1 answers after the cancel.
         history.truncate(history.len() - 2);
@@ -174,16 +175,16 @@ fn a_late_cancel_of_a_refused_parent_ends_nothing() {
 
 #[test]
 fn who_has_said_all_has_nothing_to_add() {
-    let whole = [Seen::Received(1, 2, data()), input(1)];
+    let whole = [Entry::Received(1, 2, data()), input(1)];
     assert_eq!(seen(&whole), [""; 0]);
-    let late = [Seen::Sent(1, 0, failed(2, Stage::Reply)), input(1)];
+    let late = [Entry::Sent(1, 0, failed(2, Stage::Reply)), input(1)];
     assert_eq!(seen(&[&whole[..], &late].concat()), ["progress"], "a failure behind the last byte");
-    assert!(seen(&[&whole[..], &[Seen::Sent(1, 0, completed())]].concat()).contains(&"route"), "twice");
+    assert!(seen(&[&whole[..], &[Entry::Sent(1, 0, completed())]].concat()).contains(&"route"), "twice");
 }
 
 #[test]
 fn an_answer_before_a_child_s_head_is_seen() {
-    let functions = [Seen::Began(1), Seen::Ran(1, false)];
-    let early = [&functions[..], &[Seen::Sent(1, 0, head()), input(1)]].concat();
+    let functions = [Entry::Began(1), Entry::Ran(1, false)];
+    let early = [&functions[..], &[Entry::Sent(1, 0, head()), input(1)]].concat();
     assert!(judged(&then(down(plan(false)), &early)).contains(&"faithful"));
 }

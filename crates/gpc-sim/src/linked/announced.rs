@@ -6,9 +6,9 @@ use gpc_trees::Id;
 
 /// Links that a chain knows, each with the run of its peer.
 #[derive(Default, Debug)]
-pub(super) struct Told(BTreeMap<Id, u64>);
+pub(super) struct AnnouncedLinks(BTreeMap<Id, u64>);
 
-impl Told {
+impl AnnouncedLinks {
     /// Checks the report of a link with a run of a peer: `incarnation` as reported, `begun` as it is. Returns what is
     /// wrong.
     pub(super) fn up(&mut self, peer: Id, incarnation: u64, begun: u64) -> Option<String> {
@@ -31,9 +31,9 @@ impl Told {
     /// Checks a message of the peer's run `begun` before its delivery. Returns what is wrong.
     pub(super) fn comes(&self, peer: Id, begun: u64) -> Option<String> {
         match self.0.get(&peer) {
-            Some(told) if *told == begun => None,
-            Some(told) => {
-                Some(format!("hears the run of {peer} that began at {begun} on a link with that of {told}"))
+            Some(known) if *known == begun => None,
+            Some(known) => {
+                Some(format!("hears the run of {peer} that began at {begun} on a link with that of {known}"))
             }
             None => Some(format!("hears {peer}, and was told of no link to it")),
         }
@@ -46,15 +46,15 @@ mod tests {
 
     #[test]
     fn a_chain_hears_of_one_link_after_the_other_and_the_truth() {
-        let mut told = Told::default();
-        assert!(told.comes(3, 7).is_some(), "before the link");
-        assert_eq!(told.up(3, 7, 7), None);
-        assert_eq!(told.comes(3, 7), None);
-        assert!(told.comes(3, 8).is_some(), "of another run");
-        assert!(told.up(3, 8, 8).is_some(), "the first is not lost");
-        assert_eq!(told.lost(3, false), None);
-        assert!(told.up(3, 8, 9).is_some(), "with another run than is said");
-        assert!(told.lost(3, true).is_some(), "it was up");
-        assert_eq!(told.lost(3, true), None);
+        let mut announced = AnnouncedLinks::default();
+        assert!(announced.comes(3, 7).is_some(), "before the link");
+        assert_eq!(announced.up(3, 7, 7), None);
+        assert_eq!(announced.comes(3, 7), None);
+        assert!(announced.comes(3, 8).is_some(), "of another run");
+        assert!(announced.up(3, 8, 8).is_some(), "the first is not lost");
+        assert_eq!(announced.lost(3, false), None);
+        assert!(announced.up(3, 8, 9).is_some(), "with another run than is said");
+        assert!(announced.lost(3, true).is_some(), "it was up");
+        assert_eq!(announced.lost(3, true), None);
     }
 }

@@ -20,13 +20,13 @@ const NAME: &str = "turns";
 
 /// Calls whose func is still to run at an id, by class of workers, in order of arrival, each with its sender.
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct RunQueues {
     waiting: BTreeMap<(Id, u8), Vec<(CallId, Id)>>,
     /// Calls that have arrived: a repeated request of an adopter starts nothing.
-    known: BTreeSet<(Id, CallId)>,
+    arrived: BTreeSet<(Id, CallId)>,
 }
 
-impl Turns {
+impl RunQueues {
     #[inline(always)]
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
@@ -52,12 +52,12 @@ impl Turns {
             }
             Observation::Finished { call, .. } => self.goes(call.root, *call),
             Observation::LinkEnded { at, peer, .. } => {
-                let here = self.waiting.range_mut((*at, 0)..=(*at, u8::MAX));
-                here.for_each(|(_, waiting)| waiting.retain(|(_, asker)| asker != peer));
+                let queues = self.waiting.range_mut((*at, 0)..=(*at, u8::MAX));
+                queues.for_each(|(_, waiting)| waiting.retain(|(_, asker)| asker != peer));
             }
             Observation::Ended { id } => {
                 forget(&mut self.waiting, (*id, 0)..=(*id, u8::MAX));
-                forget_keys(&mut self.known, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget_keys(&mut self.arrived, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             _ => {}
         }
@@ -65,7 +65,7 @@ impl Turns {
 
     fn comes(&mut self, book: &Book, id: Id, asker: Id, call: CallId) {
         let judged = |it: &Record| it.plan.data_bytes == 0 && it.plan.ids.len() <= LARGE;
-        if book.calls.get(&call).is_some_and(judged) && self.known.insert((id, call)) {
+        if book.calls.get(&call).is_some_and(judged) && self.arrived.insert((id, call)) {
             self.waiting.entry((id, class_of(call))).or_default().push((call, asker));
         }
     }

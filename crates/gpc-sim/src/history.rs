@@ -17,7 +17,7 @@ const APART: u64 = 0x5deece66d;
 
 /// Settings of a whole run.
 #[derive(Clone, Debug)]
-pub(super) struct Behind {
+pub(super) struct History {
     pub(super) random: Random,
     pub(super) sizes: Sizes,
     /// Whether already the first call over a list of ids may take the fast path, or only the second.
@@ -38,9 +38,9 @@ pub(super) struct Behind {
     pub(super) children_odd: bool,
 }
 
-impl Default for Behind {
-    fn default() -> Behind {
-        Behind {
+impl Default for History {
+    fn default() -> History {
+        History {
             random: Random::new(0),
             sizes: Sizes::default(),
             plan_at_once: true,
@@ -55,12 +55,12 @@ impl Default for Behind {
     }
 }
 
-impl Behind {
+impl History {
     /// Draws the settings of a world of `n` ids.
-    pub(super) fn draw(seed: u64, n: u32) -> Behind {
+    pub(super) fn draw(seed: u64, n: u32) -> History {
         let mut random = Random::new(seed.wrapping_add(APART));
         if n > LARGE {
-            return Behind { random, ..Behind::default() };
+            return History { random, ..History::default() };
         }
         let mut size = |parts: u64, usual: u16| match random.chance(1, parts) {
             true => 1 + random.below(2) as u16,
@@ -87,7 +87,7 @@ impl Behind {
             true => Sizes { work: 1 + random.below(8) as u16, batch: 1 + random.below(4) as u16, ..sizes },
             false => sizes,
         };
-        Behind {
+        History {
             random,
             sizes,
             plan_at_once,

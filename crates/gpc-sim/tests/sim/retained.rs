@@ -12,36 +12,36 @@ use gpc_sim::check::{Held, Limits, Plan};
 use super::history::*;
 
 /// Id 2 answers a partial call with a reply of `bytes` bytes, and then retains `retained_answers` answers.
-fn answers(bytes: usize, retained_answers: usize) -> [Seen; 2] {
+fn answers(bytes: usize, retained_answers: usize) -> [Entry; 2] {
     let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 1)]) };
     let reply = SubtreeReply { data: vec![0; bytes].into(), ..SubtreeReply::default() };
     let answer = Answer::Partial(Box::new(Partial { reply, report }));
-    [Seen::Sent(2, 1, Message::Response(Response { call: CALL, answer })), keeps(retained_answers)]
+    [Entry::Sent(2, 1, Message::Response(Response { call: CALL, answer })), retains(retained_answers)]
 }
 
-fn keeps(retained_answers: usize) -> Seen {
-    Seen::Held(2, Held { retained_answers, ..Held::default() })
+fn retains(retained_answers: usize) -> Entry {
+    Entry::Held(2, Held { retained_answers, ..Held::default() })
 }
 
 /// An id that had answered dropped its answer at a cancel that had crossed it, and its adopter got none.
 #[test]
-fn an_answer_is_kept_until_it_is_released_or_the_time_of_its_call_is_over() {
-    let drops = |why: &[Seen]| {
-        let history = [&answers(4, 1), why, &[keeps(0)]].concat();
+fn an_answer_is_retained_until_its_release_or_the_end_of_its_call() {
+    let drops = |why: &[Entry]| {
+        let history = [&answers(4, 1), why, &[retains(0)]].concat();
         judged(&then(down(plan(true)), &history)).contains(&"kept")
     };
-    assert!(drops(&[]) && drops(&[Seen::Received(2, 1, Message::Cancel(CALL))]));
-    assert!(drops(&[Seen::LinkEnded(2, 1)]));
-    assert!(!drops(&[Seen::Received(2, 1, Message::Release(CALL))]));
-    assert!(!drops(&[Seen::Received(2, 1, Message::Moved(CALL))]), "it was given up");
-    assert!(!drops(&[Seen::Later(LIMIT_NS)]) && !drops(&[Seen::Ended(2)]));
+    assert!(drops(&[]) && drops(&[Entry::Received(2, 1, Message::Cancel(CALL))]));
+    assert!(drops(&[Entry::LinkEnded(2, 1)]));
+    assert!(!drops(&[Entry::Received(2, 1, Message::Release(CALL))]));
+    assert!(!drops(&[Entry::Received(2, 1, Message::Moved(CALL))]), "it was given up");
+    assert!(!drops(&[Entry::Later(LIMIT_NS)]) && !drops(&[Entry::Ended(2)]));
 }
 
 /// An answer longer than the share for retained answers displaced the others, and was not retained either.
 #[test]
-fn an_answer_that_is_too_long_to_be_kept_costs_no_other() {
+fn an_answer_too_long_to_retain_displaces_no_other() {
     let costs = |bytes, kept| {
-        let limits = Seen::Limits(Limits { memory_max: 8_000, ..Limits::NONE });
+        let limits = Entry::Limits(Limits { memory_max: 8_000, ..Limits::NONE });
         let history = [&answers(4, 1)[..], &answers(bytes, kept)].concat();
         let history = then(down(plan(true)), &history);
         judged(&then(vec![limits], &history)).contains(&"kept")
@@ -53,17 +53,17 @@ fn an_answer_that_is_too_long_to_be_kept_costs_no_other() {
 /// A func that deferred its reply held back the request from the ids below until it gave the reply.
 #[test]
 fn whose_func_has_ended_has_asked_those_below() {
-    let keeps_back = |ends: Seen, asks: bool| {
+    let keeps_back = |ends: Entry, asks: bool| {
         let plan = plan(false);
         let [first, second] = [request(1..3, FIRST_NS, 0), request(2..3, SECOND_NS, 0)];
         let mut history =
-            vec![Seen::Started(plan), Seen::Sent(0, 1, first.clone()), Seen::Received(1, 0, first)];
-        history.extend([Seen::Began(1), ends]);
-        history.extend(asks.then_some(Seen::Sent(1, 2, second)));
+            vec![Entry::Started(plan), Entry::Sent(0, 1, first.clone()), Entry::Received(1, 0, first)];
+        history.extend([Entry::Began(1), ends]);
+        history.extend(asks.then_some(Entry::Sent(1, 2, second)));
         judged(&then(history, &[input(1)])).contains(&"progress")
     };
-    assert!(keeps_back(Seen::Ran(1, true), false) && keeps_back(Seen::Ran(1, false), false));
-    assert!(!keeps_back(Seen::Ran(1, true), true) && !keeps_back(Seen::Took(1), false));
+    assert!(keeps_back(Entry::Ran(1, true), false) && keeps_back(Entry::Ran(1, false), false));
+    assert!(!keeps_back(Entry::Ran(1, true), true) && !keeps_back(Entry::Took(1), false));
 }
 
 /// A node that was shutting down answered an adopter that it had another parent, as it would any other id.
@@ -71,12 +71,12 @@ fn whose_func_has_ended_has_asked_those_below() {
 fn one_that_stands_above_all_others_is_no_second_parent() {
     let refuses = |adopts: &[u32]| {
         let plan = plan(true);
-        let asks = |from, skipped| Seen::Received(2, from, meant(&plan, request(2..3, SECOND_NS, skipped)));
+        let asks = |from, skipped| Entry::Received(2, from, meant(&plan, request(2..3, SECOND_NS, skipped)));
         let why = cause(2, Stage::Setup);
         let failure = Failure { cause: why, coverage: runs(&[(Status::Unknown, 1)]) };
         let answer = Answer::Failed(Box::new(failure));
-        let refuses = Seen::Sent(2, 0, Message::Response(Response { call: CALL, answer }));
-        let mut history = vec![Seen::Started(plan.clone()), asks(1, 0)];
+        let refuses = Entry::Sent(2, 0, Message::Response(Response { call: CALL, answer }));
+        let mut history = vec![Entry::Started(plan.clone()), asks(1, 0)];
         history.extend(adopts.iter().map(|skipped| asks(0, *skipped)));
         judged(&then(history, &[refuses])).contains(&"parents")
     };
@@ -90,14 +90,14 @@ fn one_that_stands_above_all_others_is_no_second_parent() {
 fn a_later_run_executes_for_nobody_but_a_parent_that_is_behind() {
     let twice = |second: u32, skipped: u32| {
         let plan = plan(true);
-        let asks = |from, skipped| Seen::Received(2, from, meant(&plan, request(2..3, SECOND_NS, skipped)));
+        let asks = |from, skipped| Entry::Received(2, from, meant(&plan, request(2..3, SECOND_NS, skipped)));
         let history = [
-            Seen::Started(plan.clone()),
+            Entry::Started(plan.clone()),
             asks(0, 1),
-            Seen::Executed(2, 0),
-            Seen::Ended(2),
+            Entry::Executed(2, 0),
+            Entry::Ended(2),
             asks(second, skipped),
-            Seen::Executed(2, 1),
+            Entry::Executed(2, 1),
         ];
         judged(&history).contains(&"execution")
     };
@@ -112,9 +112,9 @@ fn who_has_begun_does_not_say_that_it_was_not_reached() {
         let answer = Answer::Failed(Box::new(failure));
         let mut history = down(plan(false));
         if !begun {
-            history.retain(|seen| !matches!(seen, Seen::Executed(1, _)));
+            history.retain(|seen| !matches!(seen, Entry::Executed(1, _)));
         }
-        let fails = Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
+        let fails = Entry::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
         judged(&then(history, &[fails])).contains(&"statuses")
     };
     assert!(says(Status::Unreached, true) && !says(Status::Unreached, false) && !says(Status::Unknown, true));
@@ -130,15 +130,15 @@ fn arriving() -> Message {
 /// The ids below a child with a streaming reply counted as unknown when the call failed.
 #[test]
 fn whose_reply_has_begun_to_come_is_done() {
-    let says = |heard: &[Seen], below| {
+    let says = |heard: &[Entry], below| {
         let failure =
             Failure { cause: cause(1, Stage::Callback), coverage: runs(&[(Status::Failed, 1), (below, 1)]) };
         let answer = Answer::Failed(Box::new(failure));
-        let fails = Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
+        let fails = Entry::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
         judged(&then(then(down(plan(false)), heard), &[fails])).contains(&"statuses")
     };
-    let head = [Seen::Received(1, 2, arriving())];
-    let breaks_off = [&head[..], &[Seen::Received(1, 2, failed(2, Stage::Reply))]].concat();
+    let head = [Entry::Received(1, 2, arriving())];
+    let breaks_off = [&head[..], &[Entry::Received(1, 2, failed(2, Stage::Reply))]].concat();
     assert!(says(&head, Status::Unknown) && !says(&head, Status::Done));
     assert!(!says(&[], Status::Unknown) && !says(&breaks_off, Status::Unknown));
 }
@@ -150,20 +150,20 @@ fn who_is_sending_is_not_blamed_for_who_is_silent() {
         let plan = Plan { tree: Tree::Flat, ..plan(false) };
         let asks = |to| {
             let Message::Request(one) = request(to..to + 1, FIRST_NS, 0) else { unreachable!("it is one") };
-            Seen::Sent(0, to, Message::Request(Arc::clone(&one)))
+            Entry::Sent(0, to, Message::Request(Arc::clone(&one)))
         };
         let why = Cause::new(id, Stage::Reply, CauseKind::TimeLimit, "as told");
         let coverage = runs(&[(Status::Done, 2), (Status::Unknown, 1)]);
         let outcome = gpc_sim::check::Outcome { result: Err(Failure { cause: why, coverage }), report: None };
         let history = [
-            Seen::Started(plan),
-            Seen::Executed(0, 0),
+            Entry::Started(plan),
+            Entry::Executed(0, 0),
             asks(1),
             asks(2),
-            Seen::Received(0, 1, message),
+            Entry::Received(0, 1, message),
             // Until the time for reports has passed, too.
-            Seen::Later(102_000_000),
-            Seen::Finished(outcome),
+            Entry::Later(102_000_000),
+            Entry::Finished(outcome),
         ];
         judged(&history).contains(&"progress")
     };
@@ -173,15 +173,15 @@ fn who_is_sending_is_not_blamed_for_who_is_silent() {
 /// A peer whose link broke, and that was called again, was given up for its silence on the old link.
 #[test]
 fn what_was_asked_on_a_lost_link_counts_for_nothing() {
-    let gives_up = |lost: &[Seen]| {
-        let question = [Seen::Sent(0, 1, Message::Ping), Seen::AtOnce, Seen::PingLeft(0, 1)];
-        let heard = [Seen::Received(0, 1, Message::Pong)];
-        let again = [Seen::Sent(0, 1, request(1..3, FIRST_NS, 0))];
-        let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
+    let gives_up = |lost: &[Entry]| {
+        let question = [Entry::Sent(0, 1, Message::Ping), Entry::AtOnce, Entry::PingLeft(0, 1)];
+        let heard = [Entry::Received(0, 1, Message::Pong)];
+        let again = [Entry::Sent(0, 1, request(1..3, FIRST_NS, 0))];
+        let mut history = vec![Entry::Heartbeat(1_000, 4_000)];
         history.extend(down(plan(false)));
-        let (paused, ends) = ([Seen::Injected(Fault::Pause, vec![1])], [Seen::Abandoned(0, 1)]);
+        let (paused, ends) = ([Entry::Injected(Fault::Pause, vec![1])], [Entry::Abandoned(0, 1)]);
         let more = [&paused, &heard[..], &question, &question, lost, &again, &ends].concat();
         judged(&then(history, &more)).contains(&"life")
     };
-    assert_eq!((gives_up(&[Seen::LinkEnded(0, 1)]), gives_up(&[])), (true, false));
+    assert_eq!((gives_up(&[Entry::LinkEnded(0, 1)]), gives_up(&[])), (true, false));
 }

@@ -12,9 +12,9 @@ const FORGOTTEN: [u64; 2] = [1000, 1100];
 
 /// What one process has received and learned.
 #[derive(Default, Debug)]
-pub(super) struct Node {
+pub(super) struct ProcessState {
     pub(super) book: BTreeMap<Id, Option<PublicKey>>,
-    pub(super) known: BTreeMap<Id, Known>,
+    pub(super) peers: BTreeMap<Id, PeerState>,
     pub(super) half_open: BTreeSet<LinkKey>,
     pub(super) sources: BTreeMap<Option<Source>, BTreeSet<LinkKey>>,
     pub(super) full: bool,
@@ -24,13 +24,13 @@ pub(super) struct Node {
 
 /// What a process knows of an id.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Known {
+pub(super) struct PeerState {
     pub(super) run: u64,
-    pub(super) said: u32,
+    pub(super) sent: u32,
     /// Bounds on the highest generation that its last run has sent; an id that is not a peer may be forgotten.
-    pub(super) heard: [u32; 2],
+    pub(super) received: [u32; 2],
     pub(super) attempt: Option<LinkKey>,
-    pub(super) held: Option<Held>,
+    pub(super) waiting: Option<WaitingConnection>,
     /// Number of ids forgotten before, if it was forgotten.
     pub(super) forgotten: Option<u64>,
     /// Its link count may be forgotten.
@@ -45,13 +45,13 @@ pub(super) struct Known {
 
 /// A connection that waits for the link of another run of its id.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct WaitingConnection {
     pub(super) key: LinkKey,
     pub(super) hello: Hello,
     pub(super) until: Option<u64>,
 }
 
-impl Known {
+impl PeerState {
     /// No connection from this id is expected any more.
     pub(super) fn stop_awaiting(&mut self) {
         (self.awaited, self.perhaps_awaited) = (None, false);
@@ -62,8 +62,8 @@ impl Known {
         if is_peer || self.attempt.is_some() {
             return;
         }
-        if self.said == 0 {
-            self.heard[0] = 0;
+        if self.sent == 0 {
+            self.received[0] = 0;
         } else {
             *forgotten += 1;
             self.forgotten = Some(*forgotten);
@@ -73,21 +73,21 @@ impl Known {
     /// A forgotten id is used again, `others` ids later: its link count is known, uncertain or lost.
     pub(super) fn recall(&mut self, others: u64) {
         match self.forgotten.take().map_or(0, |at| others - at) {
-            since if since > FORGOTTEN[1] => (self.said, self.heard) = (0, [0; 2]),
+            since if since > FORGOTTEN[1] => (self.sent, self.received) = (0, [0; 2]),
             since if since > FORGOTTEN[0] => self.vague = true,
             _ => {}
         }
     }
 
-    pub(super) fn heard(&mut self, run: u64, generation: u32) {
+    pub(super) fn note_received(&mut self, run: u64, generation: u32) {
         if self.run != run {
-            (self.run, self.heard) = (run, [0; 2]);
+            (self.run, self.received) = (run, [0; 2]);
         }
-        self.heard = self.heard.map(|heard| heard.max(generation));
+        self.received = self.received.map(|received| received.max(generation));
     }
 }
 
-impl Node {
+impl ProcessState {
     /// Whether a key is listed for an id.
     pub(super) fn lists(&self, id: Id) -> bool {
         self.book.get(&id).is_some_and(Option::is_some)

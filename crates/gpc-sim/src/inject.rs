@@ -7,7 +7,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Carries, Observation, Plan};
 use super::event::Event;
-use super::faults::{Acts, Again, Fault, FaultSet, Mishap, Mishaps, Timed, Times, some_of};
+use super::faults::{Acts, Fault, FaultSet, Mishap, Mishaps, Repeat, Timed, Times, some_of};
 use super::large::LARGE;
 use super::parcel::{Parcel, Sent};
 use super::profile::{Profile, probe_tree};
@@ -87,7 +87,7 @@ impl World {
             self.observe(&Observation::Limits(limits));
             self.inject(Fault::Limits, &[]);
         }
-        let descendants = self.profile.behind.sizes.descendants;
+        let descendants = self.profile.history.sizes.descendants;
         if descendants < Sizes::default().descendants {
             self.observe(&Observation::Descendants(descendants.into()));
         }
@@ -100,11 +100,11 @@ impl World {
             dead_after: [took, limit / LIMIT_BEATS].map(|every| every * DEAD_BEATS),
         };
         let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
-        let stalls = &mut self.profile.behind.stalls;
+        let stalls = &mut self.profile.history.stalls;
         *stalls = n <= LARGE && (used.has(Fault::Delay) || *stalls && faults.has(Fault::Delay));
-        let behind = &mut self.profile.behind;
-        behind.copies = used.has(Fault::SecondParent)
-            || behind.calls_others && n <= LARGE && faults.has(Fault::SecondParent);
+        let history = &mut self.profile.history;
+        history.copies = used.has(Fault::SecondParent)
+            || history.calls_others && n <= LARGE && faults.has(Fault::SecondParent);
         // A request may be late, and then also wait for the end of a partition.
         self.settings.under_way_max =
             Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
@@ -128,7 +128,7 @@ impl World {
             // The state that one call leaves at its root meets the next call.
             roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
         }
-        if let Some(root) = self.profile.behind.root(n) {
+        if let Some(root) = self.profile.history.root(n) {
             roots = vec![(root, BEGIN)];
         }
         // A process that pauses a second time should then have calls waiting for it.
@@ -229,14 +229,14 @@ impl World {
                 limit * random.between(1, LIMITS_MAX)
             };
         let (reply_bytes, data_bytes, mut carries) = self.profile.carried(random, &self.scenario);
-        let alike = self.profile.behind.alike.filter(|_| !self.profile.is_long);
+        let alike = self.profile.history.alike.filter(|_| !self.profile.is_long);
         carries.merging = alike.unwrap_or(carries.merging);
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
         // Mixing both kinds of calls at an id tests that neither takes state of the other.
         let other = random.chance(1, OTHER_KIND_PARTS);
         let plan = Plan {
             ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
-            tree: self.profile.behind.tree(&self.scenario.tree),
+            tree: self.profile.history.tree(&self.scenario.tree),
             partial: self.scenario.partial != other,
             watch: random.chance(1, 4),
             reply_wanted: self.scenario.reply_bytes != Some(0) && random.chance(3, 4),
@@ -363,18 +363,18 @@ impl World {
     pub(super) fn crash(&mut self, id: Id) {
         self.inject(Fault::Crash, &[id]);
         self.hosts.end(id);
-        self.flows.ended(id);
+        self.streaming.ended(id);
         forget(&mut self.asked, (id, 0)..=(id, Id::MAX));
         let hard = self.random.chance(1, 2);
         let Some(mishaps) = &mut self.mishaps else { return };
         mishaps.timing.forget(id);
-        let told = mishaps.links.end_of(id, hard);
+        let affected = mishaps.links.end_of(id, hard);
         if self.linked.is_some() {
             self.end_connections(id, hard);
         }
         self.drop_lost_pieces(id, None);
         self.observe(&Observation::Ended { id });
-        for (peer, epoch) in told {
+        for (peer, epoch) in affected {
             self.tell(peer, id, epoch);
         }
     }
@@ -407,9 +407,9 @@ impl World {
     }
 
     /// Schedules the repeats of messages of a link that broke.
-    pub(super) fn come_again(&mut self, a: Id, b: Id, again: Vec<Again>) {
+    pub(super) fn come_again(&mut self, a: Id, b: Id, again: Vec<Repeat>) {
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES * 2;
-        for Again { from, to, runs, message } in again {
+        for Repeat { from, to, runs, message } in again {
             let at = self.now + 1 + self.random.below(latest.max(1));
             let message = Box::new(message);
             let again = Mishap::Again { from, to, runs, message };
@@ -430,7 +430,8 @@ impl World {
         let Some(passage) = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.reopen(from, to)) else {
             return;
         };
-        self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
+        self.trace
+            .say(self.now, format_args!("*** again: {}", super::trace::MessageText(from, to, &message)));
         let (begun, sent) = (self.hosts.incarnation(from), Sent::at(self.now));
         self.on_its_way(Parcel { from, to, passage, begun, sent, message }, self.now);
     }
@@ -439,7 +440,7 @@ impl World {
     pub(super) fn abandon(&mut self, id: Id, peer: Id) {
         self.trace.fold_deep([self.now, 12, id.into(), peer.into()]);
         self.observe(&Observation::Abandoned { at: id, peer });
-        self.flows.lost(id, peer);
+        self.streaming.lost(id, peer);
         if self.linked.is_some() {
             return self.abandon_link(id, peer);
         }
@@ -457,8 +458,8 @@ impl World {
         if !self.hosts.is_up(id) || self.hosts.run(id) != run {
             return;
         }
-        let told = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.told(id, peer, epoch));
-        told.into_iter().for_each(|unreached| self.lose_link(id, peer, unreached));
+        let unreached = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.note_loss(id, peer, epoch));
+        unreached.into_iter().for_each(|unreached| self.lose_link(id, peer, unreached));
     }
 
     pub(super) fn lose_link(&mut self, id: Id, peer: Id, unreached: bool) {
@@ -472,7 +473,7 @@ impl World {
         self.trace.fold([self.now, 9, id.into(), peer.into()]);
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached });
-        self.flows.lost(id, peer);
+        self.streaming.lost(id, peer);
         self.drop_lost_pieces(id, Some(peer));
         self.input(id, Input::LinkLost { peer, kind, why, unreached });
     }

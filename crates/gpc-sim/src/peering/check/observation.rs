@@ -49,7 +49,7 @@ pub struct Member {
 
 /// An observation of a world.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum Observation {
     /// A process begins.
     Began(Who),
     /// A process ends.
@@ -78,7 +78,7 @@ pub enum Seen {
         unpermitted: bool,
     },
     /// A member without a process, which lies about its id, has sent this.
-    MemberSaid(Vec<u8>),
+    MemberWrote(Vec<u8>),
     /// The machine has read bytes.
     Took(End, Vec<u8>),
     /// The machine writes bytes.

@@ -8,9 +8,9 @@ use gpc_sim::check::{Held, Plan};
 
 use super::history::*;
 
-fn fails(from: Id, to: Id, of: Id, stage: Stage, coverage: &[(Status, u32)]) -> Seen {
+fn fails(from: Id, to: Id, of: Id, stage: Stage, coverage: &[(Status, u32)]) -> Entry {
     let failure = Failure { cause: cause(of, stage), coverage: runs(coverage) };
-    Seen::Sent(
+    Entry::Sent(
         from,
         to,
         Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) }),
@@ -39,9 +39,9 @@ fn who_has_failed_is_failed_further_up() {
             let answer = Answer::Partial(Box::new(Partial { reply: SubtreeReply::default(), report }));
             Message::Response(Response { call: CALL, answer })
         };
-        let heard = Seen::Received(1, 2, partial(vec![cause(2, Stage::Func)], &[(Status::Failed, 1)]));
+        let heard = Entry::Received(1, 2, partial(vec![cause(2, Stage::Func)], &[(Status::Failed, 1)]));
         let causes = [&[cause(2, Stage::Func)], own].concat();
-        let said = Seen::Sent(1, 0, partial(causes, &[(Status::Failed, 1), (below, 1)]));
+        let said = Entry::Sent(1, 0, partial(causes, &[(Status::Failed, 1), (below, 1)]));
         judged(&then(down(plan(true)), &[heard, said])).contains(&"statuses")
     };
     let lacks = |kind| [Cause::new(1, Stage::Reply, kind, "as told")];
@@ -59,11 +59,11 @@ fn who_has_sent_no_values_is_not_done() {
         let answer = |reply, report| Answer::Partial(Box::new(Partial { reply, report }));
         let answer =
             |reply, report| Message::Response(Response { call: CALL, answer: answer(reply, report) });
-        let heard = Seen::Received(1, 2, answer(reply, report(&[(Status::Done, 1)])));
+        let heard = Entry::Received(1, 2, answer(reply, report(&[(Status::Done, 1)])));
         let own = report(&[(Status::Done, 1), (below, 1)]);
-        let said = Seen::Sent(1, 0, answer(SubtreeReply::default(), own));
+        let said = Entry::Sent(1, 0, answer(SubtreeReply::default(), own));
         let plan = Plan { callback: true, ..plan(true) };
-        judged(&then(down(plan), &[Seen::Garbled(2), heard, said])).contains(&"statuses")
+        judged(&then(down(plan), &[Entry::Garbled(2), heard, said])).contains(&"statuses")
     };
     assert!(says(1, b"nothing", Status::Done) && !says(1, b"nothing", Status::Unknown));
     assert!(says(2, b"2 3 a3 b", Status::Done), "values of values are none");
@@ -73,7 +73,7 @@ fn who_has_sent_no_values_is_not_done() {
 /// An id whose data had not all arrived reported a failure in func, which had not begun.
 #[test]
 fn who_waits_for_data_has_not_come_to_func() {
-    let says = |seen: &[Seen], stage| {
+    let says = |seen: &[Entry], stage| {
         let (data, _writer) = chained_gpc::wire::Body::arriving(8);
         let plan = Plan { data_bytes: 8, tree: Tree::Chain, ..plan(false) };
         let Message::Request(whole) = meant(&plan, request(2..3, SECOND_NS, 0)) else { unreachable!() };
@@ -81,59 +81,59 @@ fn who_waits_for_data_has_not_come_to_func() {
         let late = Cause::new(2, stage, CauseKind::TimeLimit, "as told");
         let failure = Failure { cause: late, coverage: runs(&[(Status::Failed, 1)]) };
         let answer = Answer::Failed(Box::new(failure));
-        let said = Seen::Sent(2, 1, Message::Response(Response { call: CALL, answer }));
-        let mut history = vec![Seen::Started(plan), Seen::Received(2, 1, Message::Request(part.into()))];
+        let said = Entry::Sent(2, 1, Message::Response(Response { call: CALL, answer }));
+        let mut history = vec![Entry::Started(plan), Entry::Received(2, 1, Message::Request(part.into()))];
         history.extend_from_slice(seen);
         judged(&then(history, &[said])).contains(&"statuses")
     };
     assert!(says(&[], Stage::Func) && !says(&[], Stage::Setup));
-    assert!(!says(&[Seen::DataCame(2, 1)], Stage::Func), "it waits for its turn");
-    assert!(!says(&[Seen::Executed(2, 0)], Stage::Func));
+    assert!(!says(&[Entry::DataCame(2, 1)], Stage::Func), "it waits for its turn");
+    assert!(!says(&[Entry::Executed(2, 0)], Stage::Func));
 }
 
 /// Data of a request were dropped when they had been sent to the first of several children.
 #[test]
 fn data_stay_until_they_have_been_passed_on() {
-    assert!(judged(&then(down(plan(false)), &[Seen::DataGone(2, 1)])).contains(&"faithful"));
+    assert!(judged(&then(down(plan(false)), &[Entry::DataGone(2, 1)])).contains(&"faithful"));
 }
 
 /// A func that took its data as they arrived had received the first of them, and the request was forwarded.
 #[test]
 fn a_request_goes_on_when_func_has_ended() {
-    let asks = |forward_first, before: &[Seen]| {
+    let asks = |forward_first, before: &[Entry]| {
         let plan = Plan { forward_first, ..plan(false) };
-        let asks = Seen::Sent(0, 1, meant(&plan, request(1..3, FIRST_NS, 0)));
-        let begins = [Seen::Started(plan), Seen::Began(0), Seen::Executed(0, 0)];
+        let asks = Entry::Sent(0, 1, meant(&plan, request(1..3, FIRST_NS, 0)));
+        let begins = [Entry::Started(plan), Entry::Began(0), Entry::Executed(0, 0)];
         judged(&[&begins[..], before, &[asks]].concat()).contains(&"faithful")
     };
-    assert!(asks(false, &[]) && asks(false, &[Seen::Took(0)]));
-    assert!(!asks(false, &[Seen::Took(0), Seen::Ran(0, false)]) && !asks(false, &[Seen::Ran(0, true)]));
-    assert!(!asks(true, &[]) && !asks(true, &[Seen::Took(0)]));
+    assert!(asks(false, &[]) && asks(false, &[Entry::Took(0)]));
+    assert!(!asks(false, &[Entry::Took(0), Entry::Ran(0, false)]) && !asks(false, &[Entry::Ran(0, true)]));
+    assert!(!asks(true, &[]) && !asks(true, &[Entry::Took(0)]));
 }
 
 /// An id that was given up cancelled its children, which had another parent by then.
 #[test]
 fn who_was_given_up_cancels_nobody() {
-    let cancels = |heard: &[Seen]| {
-        let down = then(down(plan(true)), &[Seen::Injected(Fault::Link, vec![0, 1])]);
-        judged(&then(then(down, heard), &[Seen::Sent(1, 2, Message::Cancel(CALL))])).contains(&"farewell")
+    let cancels = |heard: &[Entry]| {
+        let down = then(down(plan(true)), &[Entry::Injected(Fault::Link, vec![0, 1])]);
+        judged(&then(then(down, heard), &[Entry::Sent(1, 2, Message::Cancel(CALL))])).contains(&"farewell")
     };
-    assert!(cancels(&[Seen::Received(1, 2, Message::Moved(CALL))]));
-    assert!(!cancels(&[Seen::Received(1, 0, Message::Cancel(CALL))]));
+    assert!(cancels(&[Entry::Received(1, 2, Message::Moved(CALL))]));
+    assert!(!cancels(&[Entry::Received(1, 0, Message::Cancel(CALL))]));
 }
 
 /// The function of an ended process occupied a worker of its successor.
 #[test]
 fn an_id_counts_the_jobs_that_it_has() {
-    let holds = |jobs, before: &[Seen]| {
-        let holds = Seen::Held(2, Held { jobs, ..Held::default() });
+    let holds = |jobs, before: &[Entry]| {
+        let holds = Entry::Held(2, Held { jobs, ..Held::default() });
         judged(&then(down(plan(false)), &[before, &[holds]].concat())).contains(&"jobs")
     };
-    let job = Seen::Job(2, 2, Some(1), None);
+    let job = Entry::Job(2, 2, Some(1), None);
     assert!(holds(1, &[]) && !holds(0, &[]));
     assert!(holds(0, std::slice::from_ref(&job)) && !holds(1, std::slice::from_ref(&job)));
-    assert!(holds(1, &[job.clone(), Seen::Ran(2, false)]) && holds(1, &[job.clone(), Seen::Ended(2)]));
+    assert!(holds(1, &[job.clone(), Entry::Ran(2, false)]) && holds(1, &[job.clone(), Entry::Ended(2)]));
     // A cancelled call starts again while its function still runs.
     let two = [job.clone(), job];
-    assert!(holds(1, &two) && !holds(2, &two) && !holds(1, &[&two[..], &[Seen::Ran(2, false)]].concat()));
+    assert!(holds(1, &two) && !holds(2, &two) && !holds(1, &[&two[..], &[Entry::Ran(2, false)]].concat()));
 }
