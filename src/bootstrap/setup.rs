@@ -85,8 +85,8 @@ impl Bootstrap {
     }
 
     /// Creates a bootstrap over the program's own meeting, for processes that do not know their ids before it. `meet`
-    /// receives the entry of this process and the time that is [left](Within::left) of the [limit](Self::limit), and
-    /// returns when all have met. Every process calls it once. `name` is returned by [`launcher`](Self::launcher).
+    /// receives the entry of this process and the time that is [left](MeetingLimit::left) of the [limit](Self::limit).
+    /// It returns when all have met. Every process calls it once. `name` is returned by [`launcher`](Self::launcher).
     pub fn with_meeting<E: fmt::Display>(
         name: &'static str,
         meet: impl FnOnce(&str, MeetingLimit) -> Result<Meeting, E> + 'static,
