@@ -135,7 +135,9 @@ impl Bounds {
         let largest = records()?.map(|record| largest(record, id)).max().unwrap_or_default();
         let answers = match (held.calls, book.limits) {
             // Retained answers have a fixed share of the memory.
-            (0, Some(limits)) => (limits.memory_max / RETAINED_PARTS).min(held.retained_answers as u64 * largest),
+            (0, Some(limits)) => {
+                (limits.memory_max / RETAINED_PARTS).min(held.retained_answers as u64 * largest)
+            }
             _ => (held.calls + held.retained_answers) as u64 * largest,
         };
         Some(data + answers)

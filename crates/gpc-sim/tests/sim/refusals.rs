@@ -100,7 +100,8 @@ fn a_refusal_covers_what_it_knows() {
 
 #[test]
 fn no_more_answers_are_retained_than_calls_are_accepted() {
-    let retains = |retained_answers| with(honest(), 10, Entry::Held(2, Held { retained_answers, ..Held::default() }));
+    let retains =
+        |retained_answers| with(honest(), 10, Entry::Held(2, Held { retained_answers, ..Held::default() }));
     let one = Limits { calls_max: 1, ..NONE };
     assert!(!is_seen(one, &retains(1)) && is_seen(one, &retains(2)) && !is_seen(NONE, &retains(2)));
 }
