@@ -2,6 +2,7 @@
 //!
 //! Each process has the same program, peers file and secret. Handles of functions follow from their names, so they are
 //! equal in all processes. The process of id 0 calls all others.
+#![allow(clippy::print_stdout)]
 
 use std::path::Path;
 use std::time::Duration;

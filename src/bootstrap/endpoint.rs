@@ -1,4 +1,5 @@
 //! The listener and the key of a process, before its node starts with them.
+#![allow(clippy::disallowed_methods, reason = "the time that is left is read from the clock")]
 
 use std::net::IpAddr;
 use std::time::Instant;
