@@ -36,7 +36,7 @@ fn the_supervisor_itself() {
 pub(crate) fn command(before: &str) -> (OsString, Vec<OsString>) {
     let exe = std::env::current_exe().unwrap();
     let script = format!("{before}\n{ROLE}=1 exec \"$0\" \"$@\"");
-    let words = ["support::the_keeper_itself", "--exact", "--nocapture", "--test-threads=1"];
+    let words = ["support::the_supervisor_itself", "--exact", "--nocapture", "--test-threads=1"];
     let mut args = vec![OsString::from("-c"), script.into(), exe.into()];
     args.extend(words.map(OsString::from));
     ("/bin/sh".into(), args)
