@@ -1,11 +1,11 @@
 //! What tests and benchmarks of several crates share. No other code uses it.
 //!
-//! - [`memory`]: counting allocators
-//! - [`nodes`]: nodes that a test drives, with the feature `nodes`
-//! - [`ports`]: free addresses
-//! - [`process`]: commands, their output, and what `/proc` says of them
-//! - [`strangers`]: peers in plain sockets, with the same feature, on Linux
-//! - [`waiting`]: waits with a time limit
+//! - `memory`: counting allocators
+//! - `nodes`: nodes that a test drives, with the feature `nodes`
+//! - `ports`: free addresses
+//! - `process`: commands, their output, and what `/proc` says of them
+//! - `strangers`: peers in plain sockets, with the same feature, on Linux
+//! - `waiting`: waits with a time limit
 
 #![deny(unsafe_code)]
 
