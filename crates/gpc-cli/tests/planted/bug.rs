@@ -211,9 +211,9 @@ pub(super) fn place(bug: &Bug, piece: &Piece, text: &str) -> Result<Range<usize>
 /// A message, if the text of a piece does not occur exactly once, or two pieces overlap.
 pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<Planted, String> {
     // The crate that has the function for the switch.
-    let home = match file.split('/').next() {
-        Some("trees") => "crate",
-        Some("bnr") => "chained_gpc::trees",
+    let home = match file {
+        file if file.starts_with("trees/") => "crate",
+        file if file.starts_with("crates/gpc-bnr/") => "chained_gpc::trees",
         _ => "gpc_trees",
     };
     let mut places: BTreeMap<usize, (&Bug, &Piece)> = BTreeMap::new();
