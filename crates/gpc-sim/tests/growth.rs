@@ -47,7 +47,7 @@ fn faults_cost_what_they_touch() {
 const HELD_PLAIN: usize = 2_600;
 
 /// The same in a world with faults, where ended calls must be remembered and the checkers know all links.
-const HELD_FAULTY: usize = 4_500;
+const HELD_FAULTY: usize = 6_000;
 
 #[test]
 fn a_node_that_waits_holds_little() {
