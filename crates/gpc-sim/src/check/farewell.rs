@@ -16,7 +16,6 @@ use super::book::Book;
 use super::findings::Findings;
 use super::record::Record;
 use crate::by_call::ByCall;
-use crate::large::LARGE;
 use crate::ranges::forget;
 use chained_gpc::chain::RETENTION;
 use chained_gpc::wire::message::{Answer, Message, Response};
@@ -205,7 +204,7 @@ impl Farewell {
         let none = record.is_malformed(from);
         match message {
             Message::Request(request) => {
-                if record.plan.partial && record.plan.ids.len() <= LARGE {
+                if record.plan.partial {
                     ties.accept_limits(place, request, now);
                 }
                 ties.upward[place as usize].asked = (state.asked + 1).min(2);
