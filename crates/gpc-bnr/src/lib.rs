@@ -31,16 +31,16 @@
 //! |---|---|
 //! | `events` | inputs and outputs of the state machine |
 //! | `requests`, `calls` | requests of clients, and orders that wait; calls to other nodes |
-//! | `pending`, `outgoing`, `timers` | what they wait for: requests and orders; calls and their purposes; timers |
+//! | `pending`, `outgoing`, `timers` | unanswered requests and orders; calls and their purposes; timers |
 //! | `meeting`, `coordinator`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
-//! | `collective`, `epochs`, `sets` | their state; their counters; members of a set, and their coordinator |
+//! | `collective`, `epochs`, `sets` | state of collective requests; their counters; members of a set |
 //! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
 //! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |
 //! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
 //! | `spawned`, `placement`, `soft` | checks of spawns; ranks to nodes; the info key `soft` |
 //! | `starting`, `local` | processes of a node: start and end; their state |
 //! | `deaths`, `known_deaths` | effects and notices of deaths; the known ones |
-//! | `watch`, `life` | begin, watch and end of a domain; the state of that |
+//! | `watch`, `life` | begin, watch and end of a domain; their state |
 //! | `overview` | queries over all groups and nodes |
 //! | `faults`, `errno` | common faults; error numbers of starts |
 //!
@@ -85,7 +85,7 @@
 //! | `sim/processes`, `programs` | processes, and what they request |
 //! | `sim/faults`, `inject`, `lasting` | kinds of faults; their injection; faults that last for a while |
 //! | `sim/config`, `scenario` | parameters of a world; a kind of [worlds](gpc_sim::worlds) |
-//! | `sim/check`, `seen`, `counts` | rules, judged from what is seen from outside; an observation; their counts |
+//! | `sim/check`, `seen`, `counts` | rules for observations; an observation from outside; counts of observations |
 //! | `sim/record`, `totals` | the history, trace and hash of a run; its totals |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".

@@ -36,7 +36,7 @@ const PMI: &str = "PMI_FD";
 pub struct Process {
     link: Link,
     identity: Identity,
-    waits: TimeLimits,
+    time_limits: TimeLimits,
     /// The bounds of the domain, once requested.
     limits: OnceLock<Limits>,
 }
@@ -61,10 +61,10 @@ impl Process {
     ///
     /// # Errors
     /// As [`init`](Self::init).
-    pub fn init_with(waits: TimeLimits) -> Result<Process, ClientError> {
+    pub fn init_with(time_limits: TimeLimits) -> Result<Process, ClientError> {
         let variable = |name| std::env::var_os(name);
         match inherited_socket(OWN) {
-            Ok(Some(socket)) => Process::over(socket, waits),
+            Ok(Some(socket)) => Process::over(socket, time_limits),
             Ok(None) if variable(PMI).is_some() => Err(ClientError::OtherLauncher),
             Ok(None) => Err(ClientError::NotStarted),
             Err(error) => Err(ClientError::Socket { number: variable(OWN).unwrap_or_default(), error }),
@@ -75,10 +75,10 @@ impl Process {
     ///
     /// # Errors
     /// The node at the other end is gone, or does not know this process.
-    pub fn over(socket: OwnedFd, waits: TimeLimits) -> Result<Process, ClientError> {
-        let link = Link::begin(socket, waits.margin)?;
-        let identity = link.ask(&Request::Init, waits.other).and_then(answers::identity)?;
-        Ok(Process { link, identity, waits, limits: OnceLock::new() })
+    pub fn over(socket: OwnedFd, time_limits: TimeLimits) -> Result<Process, ClientError> {
+        let link = Link::begin(socket, time_limits.margin)?;
+        let identity = link.ask(&Request::Init, time_limits.other).and_then(answers::identity)?;
+        Ok(Process { link, identity, time_limits, limits: OnceLock::new() })
     }
 
     /// The group and the rank of this process.
@@ -140,7 +140,7 @@ impl Process {
         if let Some(limits) = self.limits.get() {
             return Ok(*limits);
         }
-        let limits = self.link.ask(&Request::Limits, self.waits.other).and_then(answers::limits)?;
+        let limits = self.link.ask(&Request::Limits, self.time_limits.other).and_then(answers::limits)?;
         // If two threads request them at once, both get the same.
         Ok(*self.limits.get_or_init(|| limits))
     }
@@ -150,7 +150,7 @@ impl Process {
     /// # Errors
     /// Only those of all methods.
     pub fn finalize(&self) -> Result<(), Fault> {
-        let finalized = self.link.ask(&Request::Finalize, self.waits.other).and_then(answers::done);
+        let finalized = self.link.ask(&Request::Finalize, self.time_limits.other).and_then(answers::done);
         self.link.end("this process has finalized");
         finalized
     }
@@ -172,7 +172,7 @@ impl Process {
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
     pub fn size_of(&self, group: GroupId) -> Result<u64, Fault> {
-        self.link.ask(&Request::Size(group), self.waits.collective).and_then(answers::number)
+        self.link.ask(&Request::Size(group), self.time_limits.collective).and_then(answers::number)
     }
 
     /// Opens a group, which starts when it is closed. Collective over a set that includes this process; all members get
@@ -181,7 +181,7 @@ impl Process {
     /// # Errors
     /// As [`fence`](Self::fence).
     pub fn open(&self, over: &Set, limit: Option<Duration>) -> Result<GroupId, Fault> {
-        let limit = limit.unwrap_or(self.waits.collective);
+        let limit = limit.unwrap_or(self.time_limits.collective);
         let request = Request::Open { over: over.clone(), limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::group)
     }
@@ -200,7 +200,7 @@ impl Process {
         on_death: Option<OnDeath>,
     ) -> Result<(), Fault> {
         let request = Request::Spawn { group, specs, preputs, on_death };
-        self.link.ask(&request, self.waits.other).and_then(answers::done)
+        self.link.ask(&request, self.time_limits.other).and_then(answers::done)
     }
 
     /// Closes a group, which starts its processes. Collective over the set that opened it.
@@ -208,7 +208,7 @@ impl Process {
     /// # Errors
     /// As [`fence`](Self::fence). Processes that could not be started are not a fault; the result lists them.
     pub fn close(&self, over: &Set, group: GroupId, limit: Option<Duration>) -> Result<Spawned, Fault> {
-        let limit = limit.unwrap_or(self.waits.collective);
+        let limit = limit.unwrap_or(self.time_limits.collective);
         let request = Request::Close { over: over.clone(), group, limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::spawned)
     }
@@ -225,7 +225,7 @@ impl Process {
         on_death: OnDeath,
     ) -> Result<Spawned, Fault> {
         let request = Request::SpawnMultiple { specs, preputs, on_death, input: false };
-        self.link.ask(&request, self.waits.collective).and_then(answers::spawned)
+        self.link.ask(&request, self.time_limits.collective).and_then(answers::spawned)
     }
 
     /// Makes a group of all processes of two groups; `own` is the caller's. Collective over both groups: each member
@@ -234,7 +234,7 @@ impl Process {
     /// # Errors
     /// As [`fence`](Self::fence).
     pub fn merge(&self, own: GroupId, other: GroupId, limit: Option<Duration>) -> Result<GroupId, Fault> {
-        let limit = limit.unwrap_or(self.waits.collective);
+        let limit = limit.unwrap_or(self.time_limits.collective);
         let request = Request::Merge { first: own, second: other, limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::group)
     }
@@ -245,7 +245,7 @@ impl Process {
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
     pub fn free(&self, group: GroupId) -> Result<(), Fault> {
-        self.link.ask(&Request::Free(group), self.waits.other).and_then(answers::done)
+        self.link.ask(&Request::Free(group), self.time_limits.other).and_then(answers::done)
     }
 
     /// Kills all processes of a group and their descendants, with SIGTERM and then SIGKILL; waits until none is left. A
@@ -254,7 +254,7 @@ impl Process {
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
     pub fn kill(&self, group: GroupId) -> Result<(), Fault> {
-        self.link.ask(&Request::Kill(group), self.waits.collective).and_then(answers::done)
+        self.link.ask(&Request::Kill(group), self.time_limits.collective).and_then(answers::done)
     }
 
     /// The status of a group's processes.
@@ -262,7 +262,7 @@ impl Process {
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
     pub fn status(&self, group: GroupId) -> Result<GroupStatus, Fault> {
-        self.link.ask(&Request::Status(group), self.waits.other).and_then(answers::one_group)
+        self.link.ask(&Request::Status(group), self.time_limits.other).and_then(answers::one_group)
     }
 
     /// The status of all groups of the domain; at most the first 4,096 are returned.
@@ -270,7 +270,7 @@ impl Process {
     /// # Errors
     /// Only those of all methods.
     pub fn groups(&self) -> Result<Vec<GroupStatus>, Fault> {
-        self.link.ask(&Request::Groups, self.waits.other).and_then(answers::groups)
+        self.link.ask(&Request::Groups, self.time_limits.other).and_then(answers::groups)
     }
 
     /// Subscribes to the deaths of a group's processes: each once, including those that have already ended. For a
@@ -281,7 +281,7 @@ impl Process {
     /// [`NoGroup`](crate::FaultKind::NoGroup).
     pub fn subscribe(&self, group: GroupId) -> Result<Deaths, Fault> {
         let (sender, receiver) = channel();
-        self.link.subscribe(group, Sink::Queue(sender), self.waits.other)?;
+        self.link.subscribe(group, Sink::Queue(sender), self.time_limits.other)?;
         Ok(Deaths::new(receiver))
     }
 
@@ -296,7 +296,7 @@ impl Process {
         group: GroupId,
         callback: impl FnMut(Death) + Send + 'static,
     ) -> Result<(), Fault> {
-        self.link.subscribe(group, Sink::Call(Box::new(callback)), self.waits.other)
+        self.link.subscribe(group, Sink::Call(Box::new(callback)), self.time_limits.other)
     }
 }
 
@@ -309,7 +309,7 @@ impl Process {
     /// [`DatabaseExists`](crate::FaultKind::DatabaseExists), [`TooLarge`](crate::FaultKind::TooLarge).
     pub fn create(&self, name: Option<&str>) -> Result<String, Fault> {
         let request = Request::Create(name.map(str::to_owned));
-        self.link.ask(&request, self.waits.other).and_then(answers::name)
+        self.link.ask(&request, self.time_limits.other).and_then(answers::name)
     }
 
     /// Removes a database at all nodes.
@@ -317,7 +317,7 @@ impl Process {
     /// # Errors
     /// [`NoDatabase`](crate::FaultKind::NoDatabase).
     pub fn destroy(&self, database: &str) -> Result<(), Fault> {
-        self.link.ask(&Request::Destroy(database.into()), self.waits.other).and_then(answers::done)
+        self.link.ask(&Request::Destroy(database.into()), self.time_limits.other).and_then(answers::done)
     }
 
     /// The names of all databases.
@@ -325,7 +325,7 @@ impl Process {
     /// # Errors
     /// Only those of all methods.
     pub fn databases(&self) -> Result<Vec<String>, Fault> {
-        self.link.ask(&Request::Databases, self.waits.other).and_then(answers::names)
+        self.link.ask(&Request::Databases, self.time_limits.other).and_then(answers::names)
     }
 
     /// Puts a value under a key. Returns without waiting for the answer, unless 1,024 requests of this process are
@@ -343,7 +343,7 @@ impl Process {
     ) -> Result<(), Fault> {
         let pair = Pair { key: key.into(), value: value.into() };
         let request = Request::Put { database: database.into(), pair, advice };
-        self.link.put(database, &request, self.waits.other)
+        self.link.put(database, &request, self.time_limits.other)
     }
 
     /// Waits until all puts of this process into a database, by any of its threads, are stored.
@@ -352,7 +352,7 @@ impl Process {
     /// Those of the first put refused since the last commit: [`TooLarge`](crate::FaultKind::TooLarge),
     /// [`NoDatabase`](crate::FaultKind::NoDatabase).
     pub fn commit(&self, database: &str) -> Result<(), Fault> {
-        self.link.commit(database, self.waits.other)
+        self.link.commit(database, self.time_limits.other)
     }
 
     /// The value of a key, from the node's own copy or else from another node. After a fence, the puts of its members
@@ -362,7 +362,7 @@ impl Process {
     /// [`NotFound`](crate::FaultKind::NotFound), [`NoDatabase`](crate::FaultKind::NoDatabase).
     pub fn get(&self, database: &str, key: impl Into<Vec<u8>>) -> Result<Vec<u8>, Fault> {
         let request = Request::Get { database: database.into(), key: key.into() };
-        self.link.ask(&request, self.waits.other).and_then(answers::value)
+        self.link.ask(&request, self.time_limits.other).and_then(answers::value)
     }
 
     /// All current pairs of a database at all nodes.
@@ -372,7 +372,7 @@ impl Process {
     /// of an answer.
     pub fn iterate(&self, database: &str) -> Result<Snapshot, Fault> {
         let request = Request::Iterate(database.into());
-        self.link.ask(&request, self.waits.collective).and_then(answers::pairs).map(Snapshot::from)
+        self.link.ask(&request, self.time_limits.collective).and_then(answers::pairs).map(Snapshot::from)
     }
 
     /// Publishes a global name in the domain, with immediate effect.
@@ -381,7 +381,7 @@ impl Process {
     /// [`NameExists`](crate::FaultKind::NameExists), [`TooLarge`](crate::FaultKind::TooLarge).
     pub fn deposit(&self, name: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Result<(), Fault> {
         let request = Request::Deposit(Pair { key: name.into(), value: value.into() });
-        self.link.ask(&request, self.waits.other).and_then(answers::done)
+        self.link.ask(&request, self.time_limits.other).and_then(answers::done)
     }
 
     /// Withdraws a global name.
@@ -389,7 +389,7 @@ impl Process {
     /// # Errors
     /// [`NotFound`](crate::FaultKind::NotFound).
     pub fn withdraw(&self, name: impl Into<Vec<u8>>) -> Result<(), Fault> {
-        self.link.ask(&Request::Withdraw(name.into()), self.waits.other).and_then(answers::done)
+        self.link.ask(&Request::Withdraw(name.into()), self.time_limits.other).and_then(answers::done)
     }
 
     /// The value deposited under a global name.
@@ -397,7 +397,7 @@ impl Process {
     /// # Errors
     /// [`NotFound`](crate::FaultKind::NotFound).
     pub fn lookup(&self, name: impl Into<Vec<u8>>) -> Result<Vec<u8>, Fault> {
-        self.link.ask(&Request::Lookup(name.into()), self.waits.other).and_then(answers::value)
+        self.link.ask(&Request::Lookup(name.into()), self.time_limits.other).and_then(answers::value)
     }
 
     /// Waits for all members of a set that includes this process. Distributes their [committed](Self::commit) puts to
@@ -417,7 +417,7 @@ impl Process {
     /// # Errors
     /// As [`fence`](Self::fence).
     pub fn fence_by(&self, over: &Set, limit: Option<Duration>, tag: &[u8]) -> Result<(), Fault> {
-        let limit = limit.unwrap_or(self.waits.collective);
+        let limit = limit.unwrap_or(self.time_limits.collective);
         let request = Request::Fence { over: over.clone(), limit: Some(limit), tag: tag.to_vec() };
         self.link.ask(&request, limit).and_then(answers::done)
     }

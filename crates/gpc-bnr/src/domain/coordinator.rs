@@ -24,7 +24,7 @@ use crate::order::{Brought, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
 
 /// Time limit of the collecting call: as long as any job. Each member's own limit ends it earlier.
-const STANDS: Duration = Duration::from_secs(366 * 24 * 3600);
+const COLLECT_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 impl Domain {
     /// Takes the next possible step of a request that this node may coordinate. `purpose` is that of the members
@@ -83,7 +83,7 @@ impl Domain {
             return Ok(());
         }
         let order = Arc::new(Order::Collect { meeting: meeting.clone(), purpose: purpose.clone() });
-        let call = self.call(others, order, false, STANDS, CallPurpose::Collect(meeting.clone()));
+        let call = self.call(others, order, false, COLLECT_LIMIT, CallPurpose::Collect(meeting.clone()));
         if let Some(collection) = self.collective.collections.get_mut(meeting) {
             collection.call = Some(call);
         }
@@ -248,8 +248,8 @@ impl Domain {
         self.deliver(vec![root], order, Continuation::Nothing);
     }
 
-    /// A node reports that a request fails at one of its members. `until`: how long the start of its group here may be
-    /// awaited.
+    /// A node reports that a request fails at one of its members. If its group has not started here, the report of
+    /// a passed time limit waits for that start up to `until`.
     pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault, until: Duration) {
         if self.repeat_outcome(root, meeting) {
             return;
@@ -265,22 +265,23 @@ impl Domain {
         {
             return self.fail_meeting(meeting, fault);
         }
-        // A group that has been freed has no members, so nothing is kept for it.
+        // A group that has been freed has no members, so no failure is retained for it.
         let forgotten = self.local.forgotten.contains(first_of(&meeting.set).group);
         if !forgotten && fault.kind == FaultKind::TimedOut && self.now < until {
-            // The time limit was shorter than the start of the group here. Who is missing is known after it.
+            // The time limit was shorter than the start of the group here. The missing members are known after the
+            // start.
             let due = self.now.saturating_add(PAUSE).min(until);
             self.timers.at(due, Timer::Failed { root, meeting: meeting.clone(), fault, until });
             return;
         }
-        // A group that is not known here yet: the fault is kept for its members here, and for those that ask later.
+        // The group is still unknown here: retains the fault for its members here, and for nodes that report later.
         if !forgotten {
             self.finish(meeting, Vec::new(), Err(fault.clone()));
         }
         self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
-    /// A group has started here: the failures of its members that were reported before go to all nodes of their sets.
+    /// A group has started here: sends the failures that were reported before the start to all nodes of their sets.
     pub(super) fn repeat_failures(&mut self, group: GroupId) {
         for (meeting, fault) in self.collective.epochs.failures_of(group) {
             let Ok(nodes) = self.nodes_of(&meeting.set, &self.purpose_of(&meeting)) else { continue };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chained_gpc::trees::Id;
 
-use super::faults::NAMED_MAX;
+use super::faults::DEATHS_MAX;
 use super::known_deaths::GroupDeaths;
 use super::outgoing::Continuation;
 use super::{CallNumber, Domain, Output, Serial};
@@ -98,7 +98,7 @@ impl Domain {
         // A death may be the consequence of earlier ones, so those are sent first.
         let groups: BTreeSet<GroupId> = waiting.iter().map(|death| death.member.group).collect();
         let known = groups.iter().filter_map(|group| self.deaths.known.get(group));
-        let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(NAMED_MAX).copied()).collect();
+        let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(DEATHS_MAX).copied()).collect();
         deaths.extend(waiting);
         self.deaths.undelivered.in_flight =
             self.deliver(self.others(), Order::Died(deaths), Continuation::Nothing);

@@ -7,7 +7,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Epoch, Meeting};
 
 /// Most pairs of set and tag that a node counts. Each takes memory until its groups are forgotten.
-const EPOCHS_MAX: usize = 1 << 16;
+const SET_TAGS_MAX: usize = 1 << 16;
 
 /// Most failures of one set and tag that are retained for members that arrive late. If a failure has been dropped, the
 /// member fails by its own time limit.
@@ -45,7 +45,9 @@ struct Finished {
 /// Counters and outcomes of all sets.
 #[derive(Default, Debug)]
 pub(super) struct Epochs {
+    /// By set, then by tag.
     sets: BTreeMap<Set, BTreeMap<Vec<u8>, TagEpochs>>,
+    /// Number of pairs of set and tag.
     count: usize,
     /// Sets of removed groups, oldest first.
     gone: VecDeque<Set>,
@@ -119,7 +121,7 @@ impl Epochs {
     pub(super) fn of(&mut self, set: &Set, tag: &[u8]) -> Option<&mut TagEpochs> {
         let known = self.sets.get(set).is_some_and(|tags| tags.contains_key(tag));
         if !known {
-            if self.count >= EPOCHS_MAX {
+            if self.count >= SET_TAGS_MAX {
                 return None;
             }
             self.count += 1;
@@ -137,7 +139,7 @@ impl Epochs {
         self.sets.get(&meeting.set)?.get(&meeting.tag)
     }
 
-    /// The failed requests of members of a group, with their faults.
+    /// At a coordinator: the failed requests of members of a group, with their faults.
     pub(super) fn failures_of(&self, group: GroupId) -> Vec<(Meeting, Fault)> {
         let mut failures = Vec::new();
         for (set, tags) in self.sets.iter().filter(|(set, _)| is_of(set, group)) {

@@ -7,7 +7,7 @@ use crate::names::GroupId;
 
 /// Most deaths that a fault lists: the first ones, of which the very first is the cause. Subscribers are notified of
 /// all deaths.
-pub(super) const NAMED_MAX: usize = 16;
+pub(super) const DEATHS_MAX: usize = 16;
 
 pub(super) fn domain_ended() -> Fault {
     Fault::new(FaultKind::DomainEnded, "the domain has ended")
@@ -34,7 +34,7 @@ pub(super) fn not_found(key: &[u8]) -> Fault {
 /// The fault of a collective request with dead members. The first death is the cause.
 pub(super) fn fault_of(deaths: Vec<Death>) -> Fault {
     let mut fault = Fault::died(deaths);
-    fault.deaths.truncate(NAMED_MAX);
+    fault.deaths.truncate(DEATHS_MAX);
     if let Some(Death { exit: Exit::Node(node), .. }) = fault.deaths.first() {
         fault.kind = FaultKind::NodeLost;
         fault.node = Some(*node);

@@ -268,7 +268,7 @@ impl Domain {
                     _ => IO,
                 };
                 let message = format!("{group} was not started on node {id}: {fault}");
-                self.tell_cause(group, Output::Warning(message));
+                self.report_cause(group, Output::Warning(message));
                 errno
             }
         };
@@ -292,13 +292,13 @@ impl Domain {
             if let Some(spec) = ranks.first().and_then(|rank| layout.spec_of(*rank)) {
                 let program = spec.program.clone();
                 let failure = StartFailure { group, node, ranks, program, error };
-                self.tell_cause(group, Output::NotStarted(failure));
+                self.report_cause(group, Output::NotStarted(failure));
             }
         }
     }
 
     /// Reports why a group is not started: the first few causes.
-    fn tell_cause(&mut self, group: GroupId, cause: Output) {
+    fn report_cause(&mut self, group: GroupId, cause: Output) {
         let Ok(known) = self.group_mut(group) else { return };
         known.start.causes += 1;
         if known.start.causes <= CAUSES_MAX {
@@ -322,7 +322,7 @@ impl Domain {
                 known.stage = Stage::Killed;
                 known.kill.parts = 1;
                 self.part_killed(group);
-                self.look_again();
+                self.retry_waiting();
             }
             _ => {}
         }
@@ -351,7 +351,7 @@ impl Domain {
             self.begin_to_kill(group);
         }
         self.group_died(group);
-        self.look_again();
+        self.retry_waiting();
     }
 
     /// Kills a group; the receiver is answered when nothing of it is left.
@@ -533,7 +533,7 @@ impl Domain {
         if let Ok(Group { stage: Stage::Merged { announced, .. }, .. }) = self.group_mut(group) {
             *announced = true;
         }
-        self.look_again();
+        self.retry_waiting();
     }
 
     pub(super) fn all_status(&self) -> Vec<GroupStatus> {

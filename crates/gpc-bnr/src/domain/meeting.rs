@@ -373,7 +373,7 @@ impl Domain {
                 self.answer(Client::Process(member), waiter.serial, answer.clone());
             }
             if !failed {
-                return self.look_again_after(&gathering.purpose);
+                return self.retry_after_merge(&gathering.purpose);
             }
         }
         if let Err(fault) = outcome {
@@ -382,9 +382,9 @@ impl Domain {
     }
 
     /// After a merge, the merged group is known here: retries what waits for it.
-    fn look_again_after(&mut self, purpose: &Purpose) {
+    fn retry_after_merge(&mut self, purpose: &Purpose) {
         if matches!(purpose, Purpose::Merge(..)) {
-            self.look_again();
+            self.retry_waiting();
         }
     }
 
@@ -402,12 +402,9 @@ impl Domain {
 
     /// Retains a failure for members here that have not arrived yet.
     fn keep_failure(&mut self, meeting: &Meeting, purpose: Option<Purpose>, fault: Fault) {
-        let merging = match purpose {
-            Some(Purpose::Merge(first, second)) => Some((first, second)),
-            _ => None,
-        };
-        let living = self.living_here(meeting, merging);
-        let unknown = self.members_here(&meeting.set, &purpose.unwrap_or(Purpose::Fence)).is_none();
+        let purpose = purpose.unwrap_or(Purpose::Fence);
+        let living = self.living_here(&meeting.set, &purpose);
+        let unknown = self.members_here(&meeting.set, &purpose).is_none();
         let Some(epochs) = self.collective.epochs.of_meeting(meeting) else { return };
         if unknown || living.iter().any(|member| !epochs.has_entered(*member, meeting.epoch)) {
             epochs.keep_failure(meeting.epoch, fault);
@@ -416,11 +413,7 @@ impl Domain {
 
     /// Drops a failure that all members here know.
     fn drop_failure(&mut self, meeting: &Meeting, purpose: &Purpose) {
-        let merging = match purpose {
-            Purpose::Merge(first, second) => Some((*first, *second)),
-            _ => None,
-        };
-        let living = self.living_here(meeting, merging);
+        let living = self.living_here(&meeting.set, purpose);
         let Some(epochs) = self.collective.epochs.of_meeting(meeting) else { return };
         if living.iter().all(|member| epochs.has_entered(*member, meeting.epoch)) {
             epochs.failed.remove(&meeting.epoch);
@@ -428,7 +421,7 @@ impl Domain {
     }
 
     /// New groups are known: retries the requests that wait for them.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn retry_waiting(&mut self) {
         let waiting: Vec<Meeting> =
             self.collective.meetings.keys().chain(self.collective.collections.keys()).cloned().collect();
         for meeting in waiting {

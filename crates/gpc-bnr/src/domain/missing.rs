@@ -14,7 +14,7 @@ use crate::names::Member;
 use crate::order::{Meeting, Order, Purpose, Report};
 
 /// Most members that a fault lists.
-const NAMED_MAX: usize = 64;
+const MISSING_MAX: usize = 64;
 
 /// Most ranges of ranks in the message, and most nodes without an answer: a few lines of a terminal.
 const RANGES_MAX: usize = 16;
@@ -27,15 +27,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 impl Domain {
     /// The living members here that have not arrived: the first ones, and the number of further ones.
     pub(super) fn missing_here(&self, meeting: &Meeting, purpose: &Purpose) -> (Vec<Member>, u64) {
-        let merging = match purpose {
-            Purpose::Merge(first, second) => Some((*first, *second)),
-            _ => None,
-        };
         let epochs = self.collective.epochs.get(meeting);
-        let mut missing = self.living_here(meeting, merging);
+        let mut missing = self.living_here(&meeting.set, purpose);
         missing.retain(|member| epochs.is_none_or(|epochs| !epochs.has_entered(*member, meeting.epoch)));
-        let more = missing.len().saturating_sub(NAMED_MAX);
-        missing.truncate(NAMED_MAX);
+        let more = missing.len().saturating_sub(MISSING_MAX);
+        missing.truncate(MISSING_MAX);
         (missing, more as u64)
     }
 
@@ -77,8 +73,8 @@ impl Domain {
             }
         }
         missing.sort_unstable();
-        more = more.saturating_add(missing.len().saturating_sub(NAMED_MAX) as u64);
-        missing.truncate(NAMED_MAX);
+        more = more.saturating_add(missing.len().saturating_sub(MISSING_MAX) as u64);
+        missing.truncate(MISSING_MAX);
         fault.message += &describe(&missing, more, &silent);
         fault.missing = missing;
         debug_assert_eq!(fault.kind, FaultKind::TimedOut);

@@ -83,6 +83,7 @@ pub struct Domain {
     timers: Timers,
     /// Whether the domain begins, runs or ends.
     life: Life,
+    /// The watch between the head and the other nodes.
     watch: WatchState,
     /// The nodes that the head has declared lost.
     lost: BTreeSet<Id>,
@@ -90,12 +91,15 @@ pub struct Domain {
     pending: Pending,
     /// Calls of this node, and the purpose of each.
     outgoing: Outgoing,
-    /// Groups with processes here.
+    /// Groups at this node: being checked, with processes, or not to be started.
     local: Local,
     /// The two parts of each merged group: at the nodes of its members, and at the head.
     merged: BTreeMap<GroupId, (GroupId, GroupId)>,
+    /// Known deaths, and the receivers of their notices.
     deaths: Deaths,
+    /// Copies of databases.
     databases: Databases,
+    /// Collective requests.
     collective: Collective,
     /// State that only the head has; `None` at other nodes.
     head: Option<Head>,

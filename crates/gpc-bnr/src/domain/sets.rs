@@ -10,7 +10,7 @@ use super::faults::{fault_of, group_open, no_group};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Meeting, Purpose};
+use crate::order::Purpose;
 use crate::spec::Layout;
 
 /// The tag of the collective request that merges two groups. Tags of fences cannot begin with a zero byte.
@@ -137,7 +137,7 @@ impl Domain {
     }
 
     /// The living members of a collective request on this node; empty if the group is unknown here.
-    pub(super) fn living_here(&self, meeting: &Meeting, merging: Option<(GroupId, GroupId)>) -> Vec<Member> {
+    pub(super) fn living_here(&self, set: &Set, purpose: &Purpose) -> Vec<Member> {
         let of_group = |group: GroupId| {
             let here = self.local.groups.get(&group);
             here.into_iter().flat_map(move |here| {
@@ -145,14 +145,10 @@ impl Domain {
                 living.map(move |(rank, _)| Member { group, rank: *rank })
             })
         };
-        let groups = match (merging, &meeting.set) {
-            (Some((first, second)), _) => vec![first, second],
-            (None, Set::Group(group)) => vec![*group],
-            (None, Set::Members(members)) => {
-                return members.iter().copied().filter(|member| self.is_alive_here(*member)).collect();
-            }
-        };
-        self.all_bases(&groups).into_iter().flat_map(of_group).collect()
+        match named(set, purpose) {
+            Ok(groups) => self.all_bases(&groups).into_iter().flat_map(of_group).collect(),
+            Err(members) => members.iter().copied().filter(|member| self.is_alive_here(*member)).collect(),
+        }
     }
 
     /// At the coordinator: the nodes of the members, ordered by their first members.

@@ -85,7 +85,7 @@ impl Domain {
         if deaths.iter().any(|death| self.takes_group_along(death)) {
             self.kill_here(group, None);
         }
-        self.look_again();
+        self.retry_waiting();
     }
 
     /// Reports the result of a check or a start.

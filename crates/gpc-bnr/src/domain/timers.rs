@@ -26,7 +26,7 @@ pub(super) enum Timer {
     Collect(Meeting),
     /// Send an order again to nodes that were not reached.
     Retry(Vec<Id>, Delivery),
-    /// Look again at the report of a failed request whose group had not started here.
+    /// Handle again the report of a failed request whose group had not started here.
     Failed { root: Id, meeting: Meeting, fault: Fault, until: Duration },
     /// Repeat the head's standing call.
     Watch,
@@ -46,7 +46,7 @@ pub(super) type TimerKey = (Duration, u64);
 pub(super) struct Timers {
     next: u64,
     due: BTreeMap<TimerKey, Timer>,
-    /// How many of them are bounded together.
+    /// Number of the timers that [`RETRIES_MAX`] bounds.
     bounded: usize,
 }
 

@@ -17,9 +17,9 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::{Order, Report};
 
-/// Time that a node waits for the head's next standing order after one was cancelled. A living head sends it at once,
-/// but it may be held up on its way: by stopped nodes, until heartbeats give them up (10 s by default; a second one
-/// below the first some seconds later). If the head is gone, the processes must not run on for long.
+/// Time that a node waits for the head's next standing order after one was cancelled. A living head sends it at once. A
+/// stopped node on its way delays it until heartbeats give that node up, by default after 10 s. A second stopped node,
+/// below the first, adds some seconds. If the head is gone, the processes must not run on for long.
 const UNWATCHED: Duration = Duration::from_secs(20);
 
 /// Consecutive unanswered probes, for any reason, after which a node is declared lost.
@@ -30,7 +30,7 @@ impl Domain {
     pub(super) fn begin(&mut self) {
         if self.head.is_none() {
             self.life = Life::Runs;
-            // The head waits so long for the others to begin.
+            // The head sends the first standing order when all nodes have begun, or after the limit `ask`.
             return self.wait_for_watch(self.settings.limits.ask.saturating_add(UNWATCHED));
         }
         let others = self.others();
@@ -43,7 +43,8 @@ impl Domain {
         self.call(others, order, true, self.settings.limits.ask, CallPurpose::Begin);
     }
 
-    /// The nodes have begun. A node that failed to has no part in the domain, and had none that it could lose.
+    /// The nodes have begun. A node that failed to begin never had a part in the domain, so it is left out and not
+    /// reported as lost.
     pub(super) fn begun(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         self.life = Life::Runs;
         let mut failed = Vec::new();

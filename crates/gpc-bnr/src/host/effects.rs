@@ -130,7 +130,7 @@ impl Engine {
             let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
                 prepare(&layout, rank, &NodeInfo { me: self.me, position, domain: &self.name, port })
             });
-            if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
+            if let Err(error) = prepared.and_then(|prepared| self.begin(member, prepared)) {
                 self.started(member, Err(unprepared(&error)));
             }
         }
@@ -152,22 +152,22 @@ impl Engine {
         self.inputs.push_back(Input::Checked { group, failed });
     }
 
-    pub(super) fn begin(&mut self, member: Member, started: PreparedProcess) -> io::Result<()> {
+    pub(super) fn begin(&mut self, member: Member, prepared: PreparedProcess) -> io::Result<()> {
         let client = Client::Process(member);
-        self.sources.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
-        let link = Link::new(started.link, Conversation::new(), self.links.unread.clone());
+        self.sources.watch(Source::Client(client), prepared.link.as_raw_fd(), Interest::READABLE)?;
+        let link = Link::new(prepared.link, Conversation::new(), self.links.unread.clone());
         self.links.clients.insert(client, link);
-        for output in [started.out, started.err] {
+        for output in [prepared.out, prepared.err] {
             let number = self.sources.next_source;
             self.sources.next_source += 1;
             self.sources.watch(Source::Output(number), output.pipe().as_raw_fd(), Interest::READABLE)?;
             self.stdio.outputs.insert(number, output);
         }
-        if let Some(input) = started.input {
+        if let Some(input) = prepared.input {
             self.sources.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
             self.stdio.input.open(input);
         }
-        self.send_order(started.order, started.theirs);
+        self.send_order(prepared.order, prepared.theirs);
         Ok(())
     }
 

@@ -423,7 +423,7 @@ impl Engine {
         }
         self.send_output();
         self.flush_clients();
-        self.stdio.tell_flushed();
+        self.stdio.answer_flushed();
     }
 
     /// The domain has ended: the supervisor ends all processes and itself.

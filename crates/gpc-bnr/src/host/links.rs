@@ -46,7 +46,7 @@ impl Links {
         }
     }
 
-    /// The connection of a descriptor, if it is one of a connection.
+    /// The connection that a source belongs to; `None` for other kinds of sources.
     pub(super) fn of_source(&mut self, source: Source) -> Option<&mut Link> {
         match source {
             Source::Client(client) => self.clients.get_mut(&client),

@@ -1,4 +1,4 @@
-//! What all domains at a node share: the functions and limits of the node, and the loops of its domains.
+//! State that all domains at a node share: the functions and limits of the node, and the loops of its domains.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -10,8 +10,10 @@ use super::mailbox::Mailbox;
 use super::supervisor::SupervisorCommand;
 use crate::limits::Limits;
 
+/// The shared state.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// The supervisor's command.
     pub(super) command: SupervisorCommand,
     /// The most that a domain may have here.
     pub(super) limits: Limits,

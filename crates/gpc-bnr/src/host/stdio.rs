@@ -36,7 +36,7 @@ impl Stdio {
     }
 
     /// Informs those that wait for all output to be written.
-    pub(super) fn tell_flushed(&mut self) {
+    pub(super) fn answer_flushed(&mut self) {
         if !self.outputs.is_empty() || !self.outflow.is_empty() {
             return;
         }

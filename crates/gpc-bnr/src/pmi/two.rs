@@ -128,10 +128,10 @@ pub(super) fn message(me: Option<&Identity>, port: bool, message: &[u8]) -> Resu
     }
 }
 
-fn ask(request: Request, reply_to: TwoReply) -> Step {
+fn ask(request: Request, reply: TwoReply) -> Step {
     // Without a thread id, the client expects answers in the order of its requests.
-    let holds_up = reply_to.thread.is_none();
-    Step::Request(request, PendingReply::Two(reply_to), holds_up)
+    let holds_up = reply.thread.is_none();
+    Step::Request(request, PendingReply::Two(reply), holds_up)
 }
 
 fn abort(fields: &Fields<'_>) -> Step {
@@ -189,10 +189,10 @@ fn of_database(
     }
     let Some(key) = fields.get("key").filter(|key| !key.is_empty()) else { return missing("key") };
     let key = key.to_vec();
-    let held = |ask, what| {
-        let reply_to = reply_to(what);
-        let holds_up = reply_to.thread.is_none();
-        Step::NodeRequest(ask, PendingReply::Two(reply_to), holds_up)
+    let ask_node = |request, what| {
+        let reply = reply_to(what);
+        let holds_up = reply.thread.is_none();
+        Step::NodeRequest(request, PendingReply::Two(reply), holds_up)
     };
     if puts {
         let Some(value) = fields.get("value") else { return missing("value") };
@@ -207,7 +207,7 @@ fn of_database(
                 Request::Put { database: me.database.clone(), pair, advice: None },
                 reply_to(TwoForm::Done),
             ),
-            _ => held(NodeRequest::Put(pair), TwoForm::Done),
+            _ => ask_node(NodeRequest::Put(pair), TwoForm::Done),
         });
     }
     let job = fields.get("jobid").filter(|job| command == "kvs-get" && !job.is_empty());
@@ -215,7 +215,9 @@ fn of_database(
     let attribute =
         |value: &[u8]| Step::Send(reply_to(TwoForm::Done).say(0, &[("found", b"TRUE"), ("value", value)]));
     Some(match (command, &key[..]) {
-        ("info-getnodeattr", _) => held(NodeRequest::Get { key, wait: fields.says("wait") }, TwoForm::Value),
+        ("info-getnodeattr", _) => {
+            ask_node(NodeRequest::Get { key, wait: fields.says("wait") }, TwoForm::Value)
+        }
         // The number of processes that could still be added is unknown.
         ("info-getjobattr", b"universeSize") => attribute(b"-1"),
         ("info-getjobattr", b"hasNameServ") => attribute(b"TRUE"),

@@ -1,5 +1,5 @@
 //! The processes of each group: their start, end and kill.
-#![allow(clippy::disallowed_methods, reason = "the keeper's own end is bounded by the clock")]
+#![allow(clippy::disallowed_methods, reason = "the supervisor's own end is bounded by the clock")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};

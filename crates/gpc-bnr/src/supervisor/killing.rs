@@ -140,7 +140,7 @@ mod tests {
                     }
                     KillAction::Wait => now = killing.next(),
                     KillAction::GiveUp => break,
-                    KillAction::Terminate => panic!("nobody is asked"),
+                    KillAction::Terminate => panic!("SIGTERM without a grace period"),
                 }
             }
             assert_eq!(now, EMPTY_LIMIT);

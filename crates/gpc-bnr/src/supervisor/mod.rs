@@ -19,8 +19,8 @@
 //! - the group of its process group,
 //! - the group that `GPC_BNR_GROUP` in its environment names.
 //!
-//! None is known if the process has detached itself and cleared its environment, and its parent ended before the first
-//! look. Such a process ends with the last group, or with the supervisor.
+//! The group stays unknown if the process has detached itself and cleared its environment, and its parent ended before
+//! the first search. Such a process ends with the last group, or with the supervisor.
 //!
 //! Processes that remain a second after their first SIGKILL, for any reason, are moved into a control group of their
 //! own and killed with it. This needs cgroup v2, delegated to the supervisor's user.

@@ -299,8 +299,8 @@ fn a_failure_that_is_older_than_the_group_at_the_coordinator_is_that_of_all_memb
     assert_eq!(next, [Ok(Answer::Done), Ok(Answer::Done)]);
 }
 
-/// A fence failed at one node before the coordinator had heard of the group, and the coordinator told nobody else: a
-/// member at a third node waited for its own limit. The simulator found this.
+/// A fence failed at one node before the coordinator knew the group. The coordinator did not report the failure to the
+/// other nodes, so a member at a third node waited for its own limit. The simulator found this.
 #[test]
 fn a_failure_that_is_older_than_the_group_at_the_coordinator_reaches_all_nodes() {
     let mut nodes = Nodes::new(&[3, 5, 7, 9], Limits::default());

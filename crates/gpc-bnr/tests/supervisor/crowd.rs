@@ -68,5 +68,5 @@ fn thousands_that_end_at_once_leave_no_zombies() {
     assert_eq!(harness.emptied(1), []);
     assert!(harness.children().is_empty());
     let open = std::fs::read_dir(format!("/proc/{}/fd", harness.supervisor.id())).unwrap().count();
-    assert!(open < 20, "the keeper has {open} descriptors open");
+    assert!(open < 20, "the supervisor has {open} descriptors open");
 }

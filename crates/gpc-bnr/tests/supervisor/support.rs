@@ -74,7 +74,7 @@ impl Harness {
         let mut supervisor = Supervisor::start(Path::new(&program), &args).unwrap();
         // Orders wait until the supervisor has sent its version.
         while !supervisor.flush().unwrap() {
-            assert!(ready(supervisor.socket(), PollFlags::IN), "the keeper says nothing");
+            assert!(ready(supervisor.socket(), PollFlags::IN), "the supervisor sends nothing");
             assert_eq!(supervisor.event().unwrap(), None);
         }
         Harness { supervisor, domain }
@@ -135,7 +135,7 @@ impl Harness {
             let has_gone = self.supervisor.flush()?;
             let mut interest = PollFlags::IN;
             interest.set(PollFlags::OUT, !has_gone);
-            assert!(ready(self.supervisor.socket(), interest), "the keeper says nothing");
+            assert!(ready(self.supervisor.socket(), interest), "the supervisor sends nothing");
         }
     }
 

@@ -61,29 +61,29 @@ fn faults_at_many_events_of_a_small_world() {
     assert!(kinds.len() > 6, "{kinds:?}");
 }
 
-/// A node that was stopped held the head's new standing order up for 5 s, until heartbeats gave it up. Two healthy
-/// nodes below it had lost the old order and waited 3 s, which was the limit of all orders here; then they killed their
+/// A stopped node delayed the head's new standing order for 5 s, until heartbeats gave the node up. Two healthy nodes
+/// below it had lost the old order. They waited 3 s, the limit of all orders in this world, and then killed their
 /// processes.
 #[test]
 fn nodes_wait_for_a_standing_order_that_a_stopped_node_holds_up() {
     assert_good(&run_all([Scenario::new(8, 204_000_007_600)]));
 }
 
-/// A node was stopped when the domain began. The head waited for it for as long as an order may take, and the others,
-/// which waited as long for their first standing order, ended just before it came.
+/// A node was stopped when the domain began. The head waited for it up to the limit of an order. The other nodes waited
+/// as long for their first standing order, and ended just before it arrived.
 #[test]
 fn nodes_wait_for_their_first_standing_order_longer_than_the_head_for_all_to_begin() {
     assert_good(&run_all([Scenario::new(8, 205_000_008_876)]));
 }
 
-/// A process of the world asked to kill groups by chance, and one that was late met the final test group.
+/// Processes of a world request kills of random groups. A late request killed the final test group.
 #[test]
 fn no_process_kills_the_final_test_group() {
     assert_good(&run_all([Scenario::new(8, 205_000_006_864)]));
 }
 
-/// Two members at one node wanted different things before the coordinator had heard of their group; a member at a third
-/// node was not told.
+/// Two members at one node had different purposes before the coordinator knew their group. The failure did not reach a
+/// member at a third node.
 #[test]
 fn a_failure_before_the_start_at_the_coordinator_reaches_all_nodes() {
     assert_good(&run_all([Scenario::new(4, 211_000_000_207)]));

@@ -35,7 +35,7 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         };
         let counts = |part: &&Part<'_>| {
             let at = part.answered.map_or(usize::MAX, |(at, _)| at);
-            // With a group that is freed its failures are forgotten.
+            // The failures of a freed group are forgotten.
             let freed = groups.iter().any(|group| history.is_freed(*group, at));
             !freed
                 && !history.is_excused(Client::Process(part.member), at)

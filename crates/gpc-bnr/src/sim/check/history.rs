@@ -186,7 +186,7 @@ impl<'a> History<'a> {
     }
 
     /// The set and tag of a collective request.
-    fn kind(&self, request: &Request) -> Option<(Set, Vec<u8>)> {
+    fn set_and_tag(&self, request: &Request) -> Option<(Set, Vec<u8>)> {
         let (set, tag) = match request {
             Request::Fence { over, tag, .. } => (over, tag.clone()),
             Request::Open { over, .. } | Request::Close { over, .. } => (over, Vec::new()),
@@ -210,7 +210,7 @@ impl<'a> History<'a> {
         let mut meetings: BTreeMap<Meeting, Vec<Part<'a>>> = BTreeMap::new();
         for (at, seen) in self.seen.iter().enumerate() {
             let Seen::Asked { client: Client::Process(member), serial, request } = seen else { continue };
-            let Some((set, tag)) = self.kind(request) else { continue };
+            let Some((set, tag)) = self.set_and_tag(request) else { continue };
             let answer = self.answers.get(&(Client::Process(*member), *serial));
             let refused = |answer: &Result<Answer, Fault>| matches!(answer, Err(fault) if fault.kind == FaultKind::NotMember);
             if answer.is_some_and(|(_, answer, at_once)| *at_once && refused(answer)) {
@@ -257,9 +257,9 @@ impl<'a> History<'a> {
         since
     }
 
-    /// Like [`subscriptions`](Self::subscriptions), with the groups that are watched because their parents are: those
-    /// of tools at the head. The second value has those of which the deaths need not come, since the parent may have
-    /// been removed before.
+    /// The [`subscriptions`](Self::subscriptions), and those that follow from them: a tool at the head that watches a
+    /// group also watches the groups that its processes spawn. The second value lists subscriptions without required
+    /// notices: the parent group may have been removed before.
     pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeSet<Subscription>) {
         let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
         for (at, seen) in self.seen.iter().enumerate() {

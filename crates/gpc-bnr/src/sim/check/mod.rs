@@ -18,7 +18,7 @@ use super::seen::Seen;
 use history::History;
 
 /// Most violations that are reported for one checker: the first ones are the most useful.
-const TOLD_MAX: usize = 4;
+const REPORTED_MAX: usize = 4;
 
 /// A violation: its place in the history, and a description.
 type Wrong = (usize, String);
@@ -62,7 +62,7 @@ pub(super) fn check(seen: &[Seen], times: &[u64], head: Id) -> Vec<Violation> {
     for (checker, judge) in CHECKERS {
         let mut wrong = Vec::new();
         judge(&history, &mut wrong);
-        violations.extend(wrong.into_iter().take(TOLD_MAX).map(|(at, what)| {
+        violations.extend(wrong.into_iter().take(REPORTED_MAX).map(|(at, what)| {
             Violation {
                 checker,
                 at_ns: times
