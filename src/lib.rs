@@ -92,8 +92,7 @@
 //!   nodes that prove that they have it, too. Without a secret, **any process that reaches a node's TCP port can call
 //!   its functions**. A [key](Builder::key) proves a node's id; [`Access`] restricts the callers of a function. Over
 //!   Unix sockets, on Linux, a node links only with processes of its own user, unless [`Builder::allow_users`] names
-//!   others.
-//!   `docs/security.md` in the repository has the rest.
+//!   others. `docs/security.md` in the repository has the rest.
 //! - [`bootstrap`] reads secrets and keys from files.
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
 //! - [`bootstrap`] gets the id of this process and the addresses of the others from the launcher that started it (such
