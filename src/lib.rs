@@ -90,9 +90,9 @@
 //!   and proves nothing.
 //! - [`Secret`] is shared by the members of a job: over TCP, a node that [has one](Builder::secret) links only with
 //!   nodes that prove that they have it, too. Without a secret, **any process that reaches a node's TCP port can call
-//!   its functions**. A [key](Builder::key) proves a node's id; [`Access`] restricts who may call a function. Over Unix
-//!   sockets, on Linux, a node links only with processes of its own user, unless [`Builder::allow_users`] names others.
-//!   `docs/security.md` in the repository has the rest.
+//!   its functions**. A [key](Builder::key) proves a node's id; [`Access`] restricts the callers of a function. Over
+//!   Unix sockets, on Linux, a node links only with processes of its own user, unless [`Builder::allow_users`] names
+//!   others. `docs/security.md` in the repository has the rest.
 //! - [`bootstrap`] reads secrets and keys from files.
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
 //! - [`bootstrap`] gets the id of this process and the addresses of the others from the launcher that started it (such
@@ -170,7 +170,7 @@
 //!
 //! | file | for |
 //! |---|---|
-//! | `message` | the messages, as plain values |
+//! | `message`, `subtree_reply` | the messages, as plain values; the reply of a subtree |
 //! | `failure`, `cause_kind` | failures and their causes; the kinds of causes |
 //! | `coverage`, `report` | the status of each id of a subtree; with the causes of failed ids |
 //! | `job` | the 16 bytes that all nodes of a job share |
@@ -178,7 +178,7 @@
 //! | `head`, `prefix`, `hello` | fixed parts of frames; ids, shape and header of a request; the first frame |
 //! | `short` | short requests and replies: read in place, written from templates, no allocation |
 //! | `payload` | a rope of bytes: data joined from parts without copying |
-//! | `body` | data that are complete or still arriving |
+//! | `body`, `body/read_range` | data that are complete or still arriving; the range that a read returns |
 //! | `body/chunk`, `spare` | memory of one body, reused; memory of a long body, reused for the next one |
 //! | `body/extent`, `passing` | data in sealed memory; data that a node forwards, and how far their sender may go |
 //! | `streaming_reply` | a reply whose data are still arriving |
@@ -192,6 +192,7 @@
 //! | file | for |
 //! |---|---|
 //! | `driver` | configuration, inputs and outputs of a node |
+//! | `job`, `reply` | functions that the driver runs, and their results; a node's own reply |
 //! | `node` | the node: takes each input and returns the outputs |
 //! | `outputs`, `time` | the queue of outputs; time as the driver supplies it |
 //! | `call` | state of one call, and its next step |
@@ -201,12 +202,12 @@
 //! | `run_queue` | functions that are ready: a queue for each class of workers |
 //! | `arrived`, `list_order` | replies until they are merged; those that callback merges in list order |
 //! | `gather` | builds the answer when the subtree is done |
-//! | `streaming` | streaming replies: the answer leaves before its data have arrived |
-//! | `streaming_replies` | the streaming replies of one call |
+//! | `streaming`, `streaming_replies` | answers before the data have arrived; the streaming replies of one call |
 //! | `failing` | failures and cancels; lost links |
 //! | `deadlines`, `late` | time limits; calls whose limit has passed |
 //! | `partial` | partial calls: adoption, change of parent, release |
-//! | `liveness`, `suspects` | heartbeats; the ids below a silent child |
+//! | `heartbeat`, `liveness` | times of heartbeats; their state |
+//! | `pings`, `suspects` | asks awaited peers, and gives up silent ones; the ids below a silent child |
 //! | `lies` | answers that cannot be true |
 //! | `completed_calls`, `completed_partial_calls` | completed calls, which must not execute again |
 //! | `retained_answers` | retained answers of partial calls |
@@ -230,7 +231,8 @@
 //! | `hellos` | checks and answers hellos |
 //! | `proof`, `proving` | the cryptography as an interface; the messages of a proof |
 //! | `noise` | the cryptography in production |
-//! | `run_conflicts`, `half_open` | conflicts of two runs of an id; bounds on accepted connections |
+//! | `run_conflicts`, `waiting_runs` | conflicts of two runs of an id; the connections that wait for their end |
+//! | `half_open` | bounds on accepted connections |
 //! | `secret`, `key` | the secret of a job; the key of a node |
 //!
 //! ## runtime
@@ -239,32 +241,43 @@
 //! |---|---|
 //! | *application* | |
 //! | `node`, `polled`, `local` | a node; one that the application drives; several in one process |
+//! | `front` | what both kinds of node have in common |
 //! | `functions`, `functions_error`, `handles` | the table of functions; its errors; handles from names |
 //! | `request`, `stream`, `function_error` | arguments of functions; streaming functions; errors of functions |
-//! | `placement`, `access` | where a function runs; who may call it |
-//! | `call`, `caller`, `handle` | a call; who makes it; the call in flight |
+//! | `placement`, `access` | where a function runs; which callers may call it |
+//! | `call`, `caller`, `handle` | a call; a handle that makes calls; the call in flight |
 //! | `outcome`, `by_id`, `call_error` | results |
-//! | `address`, `row` | addresses and the peers file; consecutive ids whose addresses follow a rule |
-//! | `membership`, `spreading` | learns and forgets peers; announces changes to all members |
-//! | `events`, `meeting` | links that come up or are lost; waiting for peers |
+//! | `address`, `row` | addresses; consecutive ids whose addresses follow a rule |
+//! | `link_kind` | the kinds of links on one machine |
+//! | `peer`, `peers` | another node; the peers file |
+//! | `membership`, `membership_error` | learns and forgets peers; why a change is rejected |
+//! | `change`, `spreading` | a change of the membership; announces it to all members |
+//! | `membership_function` | the built-in function that receives announcements |
+//! | `events`, `peer_events` | links that come up or are lost; reports them to listeners |
+//! | `meeting`, `absent_peers` | waiting for peers; the error if some are not up |
 //! | `trust`, `randomness`, `job` | settings of authentication; random secrets, keys and jobs |
 //! | `wait`, `pause` | blocking or polling; announced pauses |
 //! | *between application and event loop* | |
 //! | `side`, `mailbox`, `command` | shared state; bounded queue; its commands |
+//! | `host`, `prepare` | the node as callers and functions see it; checks a call |
 //! | `completion`, `plan`, `run` | result of a call; the caller's record of it; state of a running function |
-//! | `waiting` | detects waits that cannot end |
+//! | `waiting`, `waiters` | detects waits that cannot end; the functions that wait |
 //! | *event loop* | |
 //! | `event_loop`, `looking` | the turn; polls, then sleeps |
 //! | `on_the_spot` | reads links, and executes short calls where they were read |
-//! | `executor` | runs functions on workers or inline |
+//! | `executor`, `executor_names` | runs functions on workers or inline; names of executors |
 //! | `alarm`, `clock`, `budget` | timer; the only place that reads the time; bound on a turn |
 //! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |
 //! | `quick_hash` | hash for keys that no peer chooses |
 //! | *links* | |
 //! | `links`, `link_table` | all connections of a node; links by their keys |
-//! | `opening`, `greeting`, `names` | opens and accepts; drives `peering`; resolves host names |
+//! | `opening`, `connect_options` | opens and accepts connections; which kinds, with which checks |
+//! | `greeting`, `names` | drives `peering`; resolves host names |
 //! | `reading`, `refusing` | messages to inputs of the chain; requests that are rejected before it |
-//! | `descriptors`, `deadline_queue`, `keepalive` | descriptor shortage; deadlines of connections; TCP keepalive |
+//! | `readiness` | the events of a socket |
+//! | `descriptors`, `shortage` | limits of file descriptors; closes idle links if they are short |
+//! | `deadline_queue`, `deadlines` | deadlines of connections; sets and handles them |
+//! | `keepalive` | TCP keepalive |
 //! | `refusals`, `users` | limit on logged rejections; users that a node links with |
 //! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
 //! | *one link, without its socket:* `link` | |
@@ -284,8 +297,13 @@
 //! | file | for |
 //! |---|---|
 //! | `setup`, `member`, `farewell` | the builder; a process that knows all others; what it sends when it leaves |
-//! | `sources`, `error` | detects the launcher; errors |
-//! | `space`, `pmi` | key-value space of a launcher; by PMI: `client`, `one`, `two`, `space`, and the socket `link` |
+//! | `endpoint`, `trust` | listener and key of a process; job and secret that authenticate its links |
+//! | `variables`, `source`, `sources` | the environment; a recognized launcher; detects it |
+//! | `error` | errors |
+//! | `space`, `pmi` | key-value space of a launcher; the same by PMI |
+//! | `pmi/client`, `messages`, `process` | a session; its requests and responses; what it knows about its process |
+//! | `pmi/one`, `two`, `mapping` | encodings of PMI-1 and PMI-2; whether all processes are on one host |
+//! | `pmi/space`, `link` | the space of PMI; its socket |
 //! | `entry`, `parts` | what a process publishes; values in parts |
 //! | `exchange`, `rounds`, `table` | put, fence, get; three calls through the tree; all entries |
 //! | `meeting` | an embedder's own exchange |

@@ -20,16 +20,19 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
+    /// Listens where the other processes reach this one, and returns the entry that this process publishes.
     pub(super) fn listen(
         id: Id,
         one_host: Option<bool>,
         wanted: Option<IpAddr>,
         (link, until): (LinkKind, Instant),
     ) -> Result<(Entry, Endpoint), BootstrapError> {
-        let system = |doing| move |error| BootstrapError::System { doing, error };
         let left = until.saturating_duration_since(Instant::now());
         let listener = place::listen(id, one_host, wanted, (link, left))?;
-        let address = listener.address().map_err(system("cannot tell where this process listens"))?;
+        let address = listener.address().map_err(|error| BootstrapError::System {
+            doing: "cannot tell where this process listens",
+            error,
+        })?;
         let Place { host, reach } = Place::this_host();
         let (key, own) = Endpoint::drawn(listener, &address)?;
         Ok((Entry { host, reach, key, addresses: vec![address] }, own))
@@ -54,6 +57,7 @@ impl Endpoint {
         Ok((public, Endpoint { listener, key }))
     }
 
+    /// Starts the node with the listener and the key.
     pub(super) fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
         let mut builder = builder.peers(peers).job(trust.job).listener(self.listener);
         if trust.first_run {

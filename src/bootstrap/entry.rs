@@ -28,7 +28,7 @@ const ADDRESS_MAX: usize = 128;
 /// Maximum length of an entry, bytes.
 pub const ENTRY_MAX: usize = 2 + HOST_MAX + 1 + 16 + 1 + 64 + ADDRESSES_MAX * (1 + ADDRESS_MAX);
 
-/// What a process publishes about itself.
+/// The entry that a process publishes about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The name of its host, of letters, digits, `-`, `.` and `_`.

@@ -318,7 +318,7 @@ impl Rights {
     }
 }
 
-/// The user who can read every file anyway.
+/// The superuser, who can read every file anyway.
 const ROOT: u32 = 0;
 
 /// The rights of others, those of the group, and the group's right to write.

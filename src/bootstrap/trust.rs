@@ -4,7 +4,7 @@ use super::exchange::Common;
 use crate::peering::Secret;
 use crate::wire::Job;
 
-/// What authenticates the links of a node as links of the same job.
+/// The values that authenticate the links of a node as links of the same job.
 pub(super) struct Trust {
     pub(super) job: Job,
     /// `None` if all processes are on one host, where the system reports the user of the other process.

@@ -1,5 +1,5 @@
-//! Completed calls: those that this id has lately ended. A request for one of them comes from a second parent, and is
-//! not executed again.
+//! Completed calls: calls that have ended at this id. A request for one of them comes from a second parent, and is not
+//! executed again.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "Exceptions" 1. A partial call may be requested again until its
 //! root's time limit has passed, so it is remembered at least that long; any other call only as long as frames may be

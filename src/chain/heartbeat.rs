@@ -22,10 +22,10 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
-    /// Interval at which peers are asked whose answers are awaited; at most a third of `dead_after`.
+    /// Interval at which each peer whose answer is awaited is asked for a heartbeat; at most a third of `dead_after`.
     pub every: Duration,
-    /// How long a peer may be silent before it is given up. It is asked at the first check after its last heartbeat; if
-    /// the question takes time to leave, the peer has that much longer.
+    /// How long a peer may be silent before it is given up. The first request is sent at the first check after its last
+    /// heartbeat. If the request takes time to leave, the peer has that much longer.
     pub dead_after: Duration,
 }
 

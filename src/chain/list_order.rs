@@ -1,5 +1,4 @@
-//! Replies that a callback merges in list order: those that arrive early wait until all before them have been
-//! merged.
+//! Replies that a callback merges in list order: a reply that arrives early waits until all before it are merged.
 //!
 //! Source: the ARMCI design of chained GPC (2007), "The action for any response", which merges each response as it
 //! arrives. Most callbacks are not commutative, and a result that depends on timing is of no use to their users. So

@@ -1,4 +1,4 @@
-//! The state of heartbeats: the last sign of each peer whose answer is awaited, and the questions to it.
+//! The state of heartbeats: when each awaited peer last sent one, and the questions to it (heartbeat requests).
 //!
 //! A peer that has announced a pause is not asked while it lasts, and its silence counts from the end of the pause. A
 //! question counts from when it has left: behind long data in a socket it has not reached the peer yet.
@@ -29,7 +29,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Returns when it is given up if it stays silent; `back` is the end of its last announced pause.
+    /// Returns when the peer is given up if it stays silent; `back` is the end of its last announced pause.
     pub(super) fn dies(&self, heartbeat: &Heartbeat, back: Option<Time>) -> Option<Time> {
         let question = self.question?;
         let silent = self.heard.max(back.unwrap_or_default());
@@ -48,7 +48,7 @@ pub(super) struct Liveness {
     pub(super) pauses: BTreeMap<Id, Time>,
     /// When the next action is due; `None` without calls.
     pub(super) next: Option<Time>,
-    /// When all are asked next.
+    /// When the watched peers are asked next.
     pub(super) asks: Time,
     /// When they were asked last, or when the first call began.
     pub(super) asked: Time,
@@ -64,7 +64,7 @@ impl Liveness {
         !self.watched.is_empty()
     }
 
-    /// Number of entries about peers.
+    /// Number of entries about peers. A watched descendant has two.
     pub(super) fn watched(&self) -> usize {
         self.watched.len() + self.descendants.len()
     }
@@ -124,7 +124,7 @@ impl Liveness {
         self.next = None;
     }
 
-    /// Drops a peer that is given up.
+    /// Drops the state of a peer that is given up.
     pub(super) fn forget(&mut self, peer: Id) {
         self.watched.remove(&peer);
         self.descendants.remove(&peer);

@@ -69,7 +69,7 @@ impl Node {
         Some(self.failed_alone(ids, self.over_memory(Stage::Reply)))
     }
 
-    /// Moves such a call to the tables and reserves its memory there.
+    /// Moves a call with a long reply from the fast path to the tables, and reserves its memory there.
     pub(super) fn take_over_long(&mut self, id: CallId) {
         let Some(slot) = self.take_over(id) else { return };
         let bytes = match self.calls.get(slot).map(|call| &call.own) {

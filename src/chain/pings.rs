@@ -1,4 +1,4 @@
-//! Heartbeat requests to the peers whose answers are awaited, and the end of those that stay silent.
+//! Asks the peers whose answers are awaited for heartbeats, and gives up those that stay silent.
 //!
 //! The driver reports a lost connection at once; heartbeats detect peers that are silent on an open connection, because
 //! they are stopped or cut off. Suspicion is not death: a peer is asked several times before it is given up, and

@@ -174,7 +174,7 @@ mod tests {
             );
         }
         let retained_calls = (1..=6).filter(|&sequence| answers.get(call(sequence)).is_some());
-        assert!(retained_calls.eq([1, 2, 3, 6]), "each that comes is kept");
+        assert!(retained_calls.eq([1, 2, 3, 6]), "each new answer is retained");
         let long = RetainedAnswer { share: answers.share(), children: vec![0; 1000], ..retained(200) };
         answers.insert(call(7), long, 100);
         assert_eq!((answers.len(), answers.budget().used()), (4, 4 * each), "one too long costs none");

@@ -134,7 +134,7 @@ impl RunQueue {
         self.running.iter().find(|running| running.call == call)?.waits.as_deref()
     }
 
-    /// Returns what a running function of that class waits for, if any: it blocks the worker.
+    /// Returns what a running function of the position's class waits for, if any: that function blocks the worker.
     pub(super) fn awaited_before(&self, position: QueuePosition) -> Option<&str> {
         let mut waits = self.running.iter().filter(|running| running.class == position.class);
         waits.find_map(|running| running.waits.as_deref())

@@ -17,7 +17,7 @@ pub(super) struct StreamingReplies {
 }
 
 impl StreamingReplies {
-    /// Whether there are any.
+    /// Whether no reply of the call has streamed.
     pub(super) fn is_empty(&self) -> bool {
         self.bodies.is_empty()
     }

@@ -65,7 +65,7 @@ pub trait Book {
     fn key(&self, id: Id) -> Option<PublicKey>;
 }
 
-/// What the driver knows about a connection with new bytes.
+/// The driver's facts about a connection with new bytes.
 #[derive(Clone, Debug, Default)]
 pub struct FeedContext {
     /// Whether the peer's memory for rings has arrived on it.

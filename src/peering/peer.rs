@@ -28,7 +28,7 @@ pub enum State {
     Up(LinkKey),
 }
 
-/// What this node knows of a peer.
+/// State of a peer, as this node knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerEntry {
     pub(super) state: State,

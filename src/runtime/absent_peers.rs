@@ -1,4 +1,4 @@
-//! Peers whose links are not up, and why.
+//! The error of a wait for peers, and why their links are not up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::wire::Shown;
 /// Maximum length of a list of ids in an error, characters.
 const LISTED_MAX: usize = 200;
 
-/// Nodes that are not up, though this node has waited for them.
+/// Why a wait for other nodes has failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AbsentPeers {

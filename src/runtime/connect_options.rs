@@ -1,4 +1,4 @@
-//! How a node connects to peers: the kind of links within its host, and the checks of the other side.
+//! Options of a node's connections: the kind of links within its host, keepalive, and the allowed users.
 
 use std::io;
 
@@ -7,14 +7,16 @@ use super::socket::Socket;
 use super::users::Users;
 use super::{Address, LinkKind, near};
 
-/// How a node links with nodes of its own host, and how the system watches its connections to other hosts.
+/// Options of a node's connections to peers.
 #[derive(Debug)]
 pub(super) struct ConnectOptions {
+    /// The kind of links to nodes of the same host.
     pub(super) kind: LinkKind,
-    /// `None` if silent peers are waited for.
+    /// Keepalive of TCP connections; `None` if a peer may be silent without limit.
     pub(super) keepalive: Option<Keepalive>,
     /// The address at which the node itself listens.
     pub(super) mine: Option<Address>,
+    /// The users whose processes the node links with.
     pub(super) users: Users,
 }
 

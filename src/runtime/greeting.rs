@@ -37,9 +37,9 @@ impl Links {
     pub(super) fn greet(&mut self, now: Time, key: LinkKey) {
         let Some(link) = self.links.get_mut(key) else { return };
         link.phase = Phase::Greeting;
-        let (way, _) = link.socket.way();
+        let (transport, _) = link.socket.transport();
         let rings = link.socket.ring().is_some();
-        self.peering.connected(key, way, rings);
+        self.peering.connected(key, transport, rings);
         self.settle_peering(now);
     }
 

@@ -1,7 +1,7 @@
 //! A node as its callers and its running functions see it.
 //!
-//! The functions of a node take requests, and a request makes callers. So requests and callers know the node by this
-//! interface, and not by the state that has the functions.
+//! The state of a node contains its functions. Functions take requests, and requests create callers. Requests and
+//! callers use this interface, because an import of that state would close a circle of imports.
 
 use std::fmt;
 use std::panic::RefUnwindSafe;

@@ -1,4 +1,4 @@
-//! The error of a change of the peers, and how long a change waits.
+//! The error of a change of the peers, and how long a command about the membership waits.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use gpc_trees::Id;
 
 use super::mailbox::Unsent;
 
-/// How long a change waits for a place in the queue of commands: a busy loop frees one in milliseconds.
+/// How long a command about the membership waits for a place in the queue, and for its answer: a busy loop frees a
+/// place in milliseconds.
 pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why a node rejects a change of its peers.

@@ -1,4 +1,4 @@
-//! The built-in function by which a member announces a change of the membership.
+//! The built-in function that receives a change of the membership, which a member announces by a call.
 //!
 //! Source: docs/wire.md, "The built-in function".
 

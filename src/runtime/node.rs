@@ -351,8 +351,15 @@ impl Builder {
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands, workers.clone());
         let mailbox = Arc::new(mailbox);
         let (executors, begun) = (ExecutorNames(executors), clock::begin());
-        let side =
-            Arc::new_cyclic(|me| Side { me: me.clone(), id, limits, functions, executors, mailbox, begun });
+        let side = Arc::new_cyclic(|this| Side {
+            this: this.clone(),
+            id,
+            limits,
+            functions,
+            executors,
+            mailbox,
+            begun,
+        });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
         let keepalive = config.heartbeat.map(Keepalive::of);
@@ -471,7 +478,7 @@ impl Node {
 
     /// Returns a handle that makes calls from other threads, and without a reference to the node.
     pub fn caller(&self) -> Caller {
-        Caller::new(self.front.side.me.clone())
+        Caller::new(self.front.side.this.clone())
     }
 
     /// Sets the address of a peer, while the node runs: from now on calls reach the peer there. A call sees every
@@ -560,8 +567,8 @@ impl Node {
     /// let root = Node::builder(0).functions(&functions).peers(peers).start()?;
     ///
     /// let joins = serve(2)?;
-    /// let told = root.announce(Peer::new(2, joins.address().expect("it listens").clone()))?.wait()?;
-    /// assert!(told.is_complete());
+    /// let outcome = root.announce(Peer::new(2, joins.address().expect("it listens").clone()))?.wait()?;
+    /// assert!(outcome.is_complete());
     /// // In a chain id 1 calls id 2.
     /// let outcome = root.call(Call::new(name).ids(0..3).tree(Tree::Chain))?.wait()?;
     /// assert_eq!(outcome.replies()?.len(), 3);

@@ -50,10 +50,10 @@ impl Links {
 
     /// Awaits the hello on an accepted connection, if its user is allowed.
     fn serve(&mut self, now: Time, socket: Socket) {
-        let (trusted, (way, source)) = (self.local.users.check(&socket), socket.way());
+        let (trusted, (transport, source)) = (self.local.users.check(&socket), socket.transport());
         match (self.add(socket, Phase::Greeting), trusted) {
             (Ok(key), Ok(())) => {
-                self.peering.accepted(now, key, way, source);
+                self.peering.accepted(now, key, transport, source);
                 self.settle_peering(now);
             }
             // From now on nothing is read.
@@ -76,7 +76,7 @@ impl Links {
             let why = "no address is known for it: add it to the peers";
             return self.peering.not_opened(to, CauseKind::Unreachable, why);
         };
-        let permitted = self.peering.permits(way_to(&address));
+        let permitted = self.peering.permits(transport_to(&address));
         let socket = self.local.connect(&address, permitted);
         // A Unix socket is connected at once, and no event may report it.
         let at_once = !matches!(socket, Ok(Socket::Tcp(_)));
@@ -113,8 +113,8 @@ impl Links {
     }
 }
 
-/// The way by which an address is reached, unless it is found on this host.
-fn way_to(address: &Address) -> Transport {
+/// The transport to an address, unless a Unix socket of this host leads there.
+fn transport_to(address: &Address) -> Transport {
     match address {
         Address::Tcp(address) if !address.ip().to_canonical().is_loopback() => Transport::Network,
         Address::Tcp(_) => Transport::Loopback,

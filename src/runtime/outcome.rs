@@ -38,7 +38,7 @@ use crate::wire::{Cause, Coverage, Report, Status};
 /// assert!(outcome.reply(2).is_none() && !outcome.is_complete());
 /// assert_eq!(outcome.status(2), Some(Status::Failed));
 /// assert_eq!(outcome.failed(), IdList::range(2..3));
-/// let cause = outcome.cause(2).expect("it said why");
+/// let cause = outcome.cause(2).expect("a failed id has a cause");
 /// assert_eq!((cause.kind, cause.code), (CauseKind::Failed, 7));
 /// // Ids that are safe to call again: none, since each has got the request.
 /// assert!(outcome.never_reached().is_empty() && outcome.unknown().is_empty());

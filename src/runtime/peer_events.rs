@@ -29,7 +29,7 @@ impl Links {
         self.tell_lost_run(id, self.peering.incarnation(id), loss, reason);
     }
 
-    /// The same for a run of the peer that is no longer the current one.
+    /// Reports that the link with an earlier run of a peer is lost.
     pub(super) fn tell_lost_run(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
         if self.listeners_of_events.is_empty() {
             return;

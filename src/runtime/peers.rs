@@ -1,4 +1,4 @@
-//! The peers file: a table of ids, addresses and keys.
+//! The peers of a node: a table of ids, addresses and keys, and its text form, the peers file.
 
 use std::collections::BTreeMap;
 use std::fmt;

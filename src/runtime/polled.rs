@@ -193,7 +193,7 @@ impl PolledNode {
     /// Returns a handle that makes calls from other threads and from functions. The thread that drives the node waits
     /// for a call with [`wait`](Self::wait).
     pub fn caller(&self) -> Caller {
-        Caller::new(self.front.side.me.clone())
+        Caller::new(self.front.side.this.clone())
     }
 
     /// Does all pending work; if there is none, waits for some up to `limit`. Returns the number of items: messages

@@ -45,17 +45,18 @@ impl Links {
 
     /// Records that the system had no descriptor for an incoming connection.
     pub(super) fn none_to_accept(&mut self, now: Time) {
-        self.retry();
+        self.note_none_left();
         self.accept_again = Some(now.plus(PAUSE));
     }
 
     /// Records that the system had no descriptor for a link to a peer: it gets one when one is free, or is lost.
     pub(super) fn none_to_connect(&mut self, to: Id) {
-        self.retry();
+        self.note_none_left();
         self.descriptors.waiting.insert(to);
     }
 
-    fn retry(&mut self) {
+    /// Records that the system has no descriptor left: idle links are closed at the end of the turn.
+    fn note_none_left(&mut self) {
         (self.descriptors.short, self.descriptors.none_left) = (true, true);
         self.descriptors.full_until = None;
     }

@@ -17,8 +17,8 @@ use crate::chain::{Start, Time};
 /// The state that a node's callers and functions share.
 #[derive(Debug)]
 pub(super) struct Side {
-    /// The value itself.
-    pub(super) me: Weak<Side>,
+    /// A reference to this value, for callers.
+    pub(super) this: Weak<Side>,
     pub(super) id: Id,
     pub(super) limits: Limits,
     pub(super) functions: Functions,
@@ -50,6 +50,6 @@ impl Host for Side {
     }
 
     fn weak(&self) -> Weak<dyn Host> {
-        self.me.clone()
+        self.this.clone()
     }
 }

@@ -212,8 +212,8 @@ impl Socket {
         }
     }
 
-    /// The way of the connection, and its source address as a number.
-    pub(super) fn way(&self) -> (Transport, Option<Whence>) {
+    /// The transport of the connection, and its source address as a number.
+    pub(super) fn transport(&self) -> (Transport, Option<Whence>) {
         let Socket::Tcp(stream) = self else { return (Transport::User, None) };
         // A peer that has gone has no address: its bytes are rejected like those of strangers.
         let Ok(address) = stream.peer_addr() else { return (Transport::Network, None) };

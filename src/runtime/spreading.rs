@@ -20,7 +20,7 @@ use crate::chain::Time;
 /// one bootstrap has. An address takes up to some 200 bytes.
 pub const ANNOUNCED_MAX: usize = 65_536;
 
-/// Creates the call that announces the change to these ids.
+/// Creates the call that announces a change to these ids.
 pub(super) fn call_of(change: &Change, members: Vec<Id>) -> Call {
     let id = change.id();
     let members = members.into_iter().filter(|member| *member != id);

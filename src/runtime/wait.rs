@@ -195,7 +195,7 @@ mod tests {
     /// Polls until the limit, with this duration for each step; returns the total.
     fn poll(policy: &mut PollPolicy, each: Duration) -> Duration {
         let polls = (1..).find(|&polls| policy.found_nothing(each * polls) == PollStep::Sleep);
-        each * polls.expect("every strategy has had enough at some time")
+        each * polls.expect("every strategy stops polling")
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         let mut spinning = PollPolicy::new(Wait::Spin(20 * US));
         for _ in 0..100 {
             assert!(spinning.polls());
-            assert_eq!(spinning.found_nothing(US), PollStep::Again, "it gives the core to nobody");
+            assert_eq!(spinning.found_nothing(US), PollStep::Again, "it never yields the core");
             assert_eq!(poll(&mut spinning, US), 20 * US);
             assert_eq!(poll(&mut spinning, 15 * US), 30 * US);
             spinning.woken(Duration::from_secs(1), true);
@@ -292,7 +292,7 @@ mod tests {
             }
             policy.woken(30 * US, false);
         }
-        assert!((1..24).contains(&costly), "{costly} looks that cost a slice each");
+        assert!((1..24).contains(&costly), "{costly} polls that cost a slice each");
         // The other processes have gone: polling pays again, and costs nothing.
         (0..PAUSE_MAX).for_each(|_| policy.woken(30 * US, false));
         assert!(policy.polls());

@@ -1,4 +1,4 @@
-//! The thread that drives a node, and its functions that wait for calls.
+//! The functions of a node that wait for its calls, and the thread that drives the node.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -11,7 +11,7 @@ const STEPS_MAX: u32 = 16;
 /// For each file, the files whose items it imports, with the names of the items.
 pub(crate) type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// What a path names.
+/// The item or module that a path names.
 enum Target {
     /// An item, and the file that defines it.
     Item(String, String),
@@ -48,7 +48,7 @@ fn is_import(modules: &Modules, place: &[String], mention: &[String]) -> bool {
     !(is_child || imported && mention.len() == 1)
 }
 
-/// What a path names in the module `from`.
+/// Resolves a path in the module `from`.
 fn target(modules: &Modules, from: &[String], path: &[String], steps: u32) -> Option<Target> {
     let (first, after) = path.split_first()?;
     let (mut place, mut rest) = match first.as_str() {
@@ -64,7 +64,7 @@ fn target(modules: &Modules, from: &[String], path: &[String], steps: u32) -> Op
     below(modules, place, rest, steps)
 }
 
-/// What a path names that begins in the module `place`.
+/// Resolves a path that begins in the module `place`.
 fn below(modules: &Modules, place: &[String], path: &[String], steps: u32) -> Option<Target> {
     let module = modules.get(place)?;
     let Some((name, after)) = path.split_first() else { return Some(Target::Module(place.to_vec())) };
@@ -89,7 +89,7 @@ fn below(modules: &Modules, place: &[String], path: &[String], steps: u32) -> Op
     Some(from_globs(modules, place, module, path, steps).unwrap_or(unseen))
 }
 
-/// What a path names whose first name comes from a `use ...::*`.
+/// Resolves a path whose first name comes from a `use ...::*`.
 fn from_globs(
     modules: &Modules,
     place: &[String],

@@ -8,7 +8,7 @@ pub(super) const VALUE_MAX: usize = 4096;
 /// Minimum value limit of a server, bytes, below which it is rejected: a shorter value has no space for data.
 const VALUE_MIN: usize = 17;
 
-/// What a client knows about this process and about the processes that were started with it.
+/// A client's facts about this process and about the processes that were started with it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Process {
     pub(super) id: Id,

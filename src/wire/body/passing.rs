@@ -37,7 +37,7 @@ impl Passing {
         self.places.first_key_value().map_or(self.end, |(place, _)| *place)
     }
 
-    /// Bytes held.
+    /// Number of buffered bytes.
     #[cfg(test)]
     pub(super) fn buffered(&self) -> u64 {
         self.parts.iter().map(|(_, part)| part.len() as u64).sum()

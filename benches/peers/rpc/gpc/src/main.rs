@@ -88,8 +88,8 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
     let peers: Peers = table.join("\n").parse()?;
     let builder = Node::builder(id).functions(&functions(options)?.0).peers(peers).listener(listener);
     // As in the bare tree, the process is only a node, until its standard input ends.
-    let keeper = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
-    Ok(builder.wait(wait(options)?).link(link(options)?).serve(keeper)?)
+    let control_link = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    Ok(builder.wait(wait(options)?).link(link(options)?).serve(control_link)?)
 }
 
 /// The root drives its node itself, as the root of the bare tree does, or has a thread do so.
