@@ -21,7 +21,7 @@ pub(crate) const RUNNING: [&str; 4] = ["node", "--launched", "--runs", "--id"];
 /// The arguments of a process on another host.
 pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];
 
-/// Error for a user who writes the hidden flag by hand.
+/// Error for the hidden flag in a command that a user has typed.
 pub(crate) const BY_HAND: &str = "--launched is for processes that `gpc call` starts; to run a node write gpc node --id I --listen ADDR --peers FILE";
 
 /// Number of processes from which a terminal shows progress; fewer start in no noticeable time.

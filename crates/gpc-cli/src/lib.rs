@@ -42,7 +42,8 @@
 //! | `impi` | `gpc impi` |
 //! | `impi/server`, `client`, `command`, `methods` | the server; the client; its program; authentication methods |
 //! | `impi/field` | the command spelling of other implementations |
-//! | `impi/learned`, `shown`, `trace`, `teller` | what a client learned; its files; events; messages on a thread |
+//! | `impi/learned`, `shown`, `trace` | result of a client; its files; events |
+//! | `impi/line_writer` | writes the lines of a server on a thread of its own |
 //! | `level` | `gpc level`: level-n data from and to JSON |
 //! | `secret`, `trust` | `gpc secret`; which peers a node links with |
 //! | `builtin` | functions of every `gpc` node: `digest`, `facts`, `fail`, `fill`, `sleep`, `sum` |

@@ -31,7 +31,7 @@ fn check_without(ended: &Ended, n: u64, missing: &[u64], counts: [u64; 4], stage
     assert_eq!((&value["cause"]["id"], &value["cause"]["stage"]), (&missing[0].into(), &stage.into()));
     let listed = value["missing"].as_array().unwrap();
     let listed_ids: Vec<u64> = listed.iter().map(|one| one["id"].as_u64().unwrap()).collect();
-    assert_eq!(listed_ids, missing, "programs are told who is missing");
+    assert_eq!(listed_ids, missing, "programs learn the missing ids");
     let listed_as = |status| listed.iter().filter(|one| one["status"] == status).count() as u64;
     assert_eq!(["failed", "unreached", "unknown"].map(listed_as), counts[1..], "{value}");
     assert_eq!(listed[0]["cause"], value["cause"]);

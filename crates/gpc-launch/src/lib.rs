@@ -76,7 +76,7 @@
 //! | file | for |
 //! |---|---|
 //! | `spawn`, `files`, `limits` | starts processes in parallel; raises the limit of descriptors; maximum of processes |
-//! | `plan` | what is started |
+//! | `plan` | the ids, the program and the settings of a launch |
 //! | `program`, `orders`, `settings` | this program, to start it again; orders of a process; settings of all nodes |
 //! | `launched` | the started process's side |
 //! | `error`, `orders_error`, `quoted` | errors of a launch; of a process's orders; quoted text |

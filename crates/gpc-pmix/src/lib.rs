@@ -9,7 +9,7 @@
 //! match gpc_pmix::from_env()? {
 //!     Some(bootstrap) =>
 //!         println!("id {:?} of {:?}, says {}", bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
-//!     None => println!("started by nobody who says so"),
+//!     None => println!("not started by a launcher"),
 //! }
 //! # Ok::<(), chained_gpc::bootstrap::BootstrapError>(())
 //! ```
@@ -24,7 +24,7 @@
 //! | file | for |
 //! |---|---|
 //! | `from_env` | detects a PMIx launcher from the environment |
-//! | `process` | a process as PMIx names it: namespace and rank |
+//! | `process` | name of a process: namespace and rank |
 //! | `space` | the key-value space of a job: put and commit, fence, get |
 //! | `limited` | a thread for calls that may block for ever, and waits with a limit |
 //! | `library` | libpmix, loaded at run time (`unsafe`) |

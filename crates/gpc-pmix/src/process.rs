@@ -1,10 +1,10 @@
-//! How PMIx names a process: by its namespace and its rank.
+//! Name of a process in PMIx: its namespace and its rank.
 
-/// The launcher's variables of this process.
+/// The name of this process, from the launcher's variables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ProcessName {
     /// The job's name, 1 to 255 bytes.
     pub(crate) namespace: String,
-    /// The rank of this process.
+    /// The rank in the job.
     pub(crate) rank: u32,
 }

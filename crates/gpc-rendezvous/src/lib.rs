@@ -61,7 +61,7 @@
 //! | `store/file`, `record` | the file; its records |
 //! | `native/host`, `client`, `codec` | a service on a node; its client; their messages |
 //! | `native/bytes`, `url` | fields of messages; URL of a service on a node |
-//! | `native/link_events`, `linked_nodes` | link events; which nodes are linked, and who is lost |
+//! | `native/link_events`, `linked_nodes` | link events; which nodes are linked, and which are lost |
 //! | `meeting/tasks`, `lead`, `follow` | functions of every task; the controlling task; the others |
 //! | `meeting/shared`, `message` | state of a task in a meeting; headers of calls |
 //! | `meeting/resource` | a resource, wherever it is |

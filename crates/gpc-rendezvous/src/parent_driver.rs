@@ -89,8 +89,8 @@ pub fn new(
         own_stops: Arc::new(Semaphore::new(stops)),
         stops: Arc::new(Semaphore::new(stops)),
     });
-    let told = Arc::clone(&shared);
-    Ok((move |id, up| told.begin(id, up), ParentDriver { shared, desk }))
+    let driver = Arc::clone(&shared);
+    Ok((move |id, action| driver.begin(id, action), ParentDriver { shared, desk }))
 }
 
 impl ParentDriver {
@@ -421,10 +421,10 @@ async fn ask(desk: &Desk, request: Request, permits: Option<&Semaphore>) -> Resu
 }
 
 async fn ask_once(desk: &Desk, request: Request) -> Result<Answer, Fault> {
-    let (tell, told) = oneshot::channel();
-    let asked = desk.ask(request, move |answer| drop(tell.send(answer)));
-    let answer = told.await;
-    drop(asked);
+    let (sender, answer) = oneshot::channel();
+    let pending = desk.ask(request, move |answer| drop(sender.send(answer)));
+    let answer = answer.await;
+    drop(pending);
     answer.unwrap_or_else(|_| Err(Fault::new(FaultKind::Unavailable, "the service has ended")))
 }
 
@@ -469,9 +469,9 @@ mod tests {
         fn with(limits: Limits) -> World {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (going, ended) = oneshot::channel();
-            let (told, parent_driver) =
+            let (on_parent_action, parent_driver) =
                 new(runtime.handle().clone(), OWN, &limits, &ClientOptions::default(), &[]).unwrap();
-            let service_thread = ServiceThread::start(limits, None, told).unwrap();
+            let service_thread = ServiceThread::start(limits, None, on_parent_action).unwrap();
             parent_driver.begin(service_thread.desk());
             std::thread::spawn(move || runtime.block_on(ended));
             World { service_thread, _parent_driver: parent_driver, _going: going }

@@ -153,7 +153,7 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(1)));
     assert_eq!(fault.task.as_deref(), Some("the third"));
     assert!(fault.message.contains("the link to id 3 is lost"), "{fault}");
-    assert_eq!(client.properties(&stays).unwrap().tally, 1, "who is not looked after stays");
+    assert_eq!(client.properties(&stays).unwrap().tally, 1, "an untracked registrant stays");
 }
 
 /// A thread of its own reported losses to the service. A late loss withdrew what its node had registered again over its

@@ -519,8 +519,8 @@ fn waits_expire() {
 fn the_driver_gets_parent_actions_and_reports_their_outcome() {
     const MEMBER: Id = 3;
     let (said, ups) = channel();
-    let parent_driver = move |id, up| said.send((id, up)).unwrap();
-    let service_thread = ServiceThread::start(Limits::default(), None, parent_driver).unwrap();
+    let on_parent_action = move |id, up| said.send((id, up)).unwrap();
+    let service_thread = ServiceThread::start(Limits::default(), None, on_parent_action).unwrap();
     let desk = service_thread.desk();
     let handle = Handle::new("http://above", ResourceId([9; 16])).unwrap();
     let parent = Some(Parent { handle, rank: RankChoice::Rank(4) });

@@ -1,9 +1,9 @@
-//! What tests and benchmarks of several crates share. No other code uses it.
+//! Helpers for the tests and benchmarks of several crates.
 //!
 //! - `memory`: counting allocators
 //! - `nodes`: nodes that a test drives, with the feature `nodes`
 //! - `ports`: free addresses
-//! - `process`: commands, their output, and what `/proc` says of them
+//! - `process`: commands, their output, and their numbers in `/proc`
 //! - `strangers`: peers in plain sockets, with the same feature, on Linux
 //! - `waiting`: waits with a time limit
 

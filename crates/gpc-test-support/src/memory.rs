@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The system's allocator, with a count of what it allocates.
 pub struct Counting<C>(PhantomData<fn() -> C>);
 
-/// What counts allocations.
+/// A counter of allocations.
 pub trait Count {
     /// Counts bytes that are allocated, and bytes that are freed by the same call. Must not allocate or panic.
     fn count(taken: usize, given: usize);
@@ -68,7 +68,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What a piece of work allocates.
+/// Allocations of a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
     /// Peak of the bytes above the level before.
@@ -98,7 +98,7 @@ impl OfThread {
     /// Level of the count when a piece of work begins: so high that freed memory of before does not make it negative.
     const BASE: usize = 1 << 40;
 
-    /// Bytes that this thread has allocated and not freed. What it freed for other threads is subtracted, too.
+    /// Bytes that this thread has allocated and not freed. Memory of other threads that it freed is subtracted, too.
     #[must_use]
     pub fn held() -> usize {
         HELD.get()

@@ -1,4 +1,4 @@
-//! Free addresses for processes that are told where to listen.
+//! Free addresses for processes that get their address to listen at.
 
 use std::net::{SocketAddr, TcpListener};
 

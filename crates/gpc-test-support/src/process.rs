@@ -1,4 +1,4 @@
-//! Commands of tests: their ends, their output as it is written, and what `/proc` says of them.
+//! Commands of tests: their ends, their output as it is written, and their numbers in `/proc`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
@@ -111,7 +111,7 @@ impl Capture {
         Capture { bytes, reader }
     }
 
-    /// What has been written so far.
+    /// The output so far.
     #[must_use]
     pub fn so_far(&self) -> String {
         text(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! Peers in plain sockets that a node does not know: they connect, and may link with it.
+//! Peers in plain sockets that are not in a node's list: they connect, and may link with it.
 
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;

@@ -1,5 +1,5 @@
 //! `gpc run` runs programs as process groups, on this machine or on running nodes; `gpc ps`, `gpc db` and `gpc kill`
-//! work on what is running.
+//! work on running groups.
 //!
 //! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 

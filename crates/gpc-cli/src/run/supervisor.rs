@@ -25,7 +25,7 @@ pub(crate) fn is_supervisor(arguments: impl IntoIterator<Item = OsString>) -> bo
 pub(crate) fn keep() -> CommandResult {
     let control = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     if !control.metadata()?.file_type().is_socket() {
-        return Err(format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input; nobody starts it by hand").into());
+        return Err(format!("`gpc {KEEP}` is started by nodes: its standard input is not a socket; use `gpc run` to run programs").into());
     }
     gpc_bnr::supervisor::run(UnixStream::from(OwnedFd::from(control)))
         .map_err(|error| format!("the keeper of this host's processes has failed: {error}"))?;

@@ -20,7 +20,7 @@ struct Words {
     ids: &'static str,
     /// Text before the number of ids.
     most: &'static str,
-    /// What passes between them.
+    /// Noun for the count of the traffic between them.
     passed: &'static str,
     /// Number of worlds, with consecutive seeds, in which every fault is tried at every event. If every two faults are
     /// tried there is only one, since it has some hundred thousand pairs.
@@ -41,7 +41,7 @@ struct One {
     /// Hash over all events.
     hash: String,
     events: u64,
-    /// What passed between the nodes, and how often.
+    /// Traffic between the nodes, by kind.
     #[serde(flatten)]
     passed: BTreeMap<&'static str, u64>,
     measured: Measured,
@@ -58,7 +58,7 @@ struct Many {
     runs: u64,
     failed: u64,
     events: u64,
-    /// What passed between the nodes, and how often.
+    /// Traffic between the nodes, by kind.
     #[serde(flatten)]
     passed: BTreeMap<&'static str, u64>,
     injected: Vec<Injected>,

@@ -30,7 +30,7 @@ pub(crate) fn standing_start(
         let run = Run::start(place.gpc(words.chain(programs)));
         run.says("up", 1);
         let supervisor = place.supervisor_of(first(&run));
-        until("its keeper stands", || supervisor.is_stopped());
+        until("its supervisor is stopped", || supervisor.is_stopped());
         let here =
             place.processes().iter().filter(|process| process.parent() == Some(supervisor.pid)).count();
         if here < count / nodes {
@@ -125,7 +125,7 @@ fn a_rank_that_is_killed_in_a_fence_fails_it_at_those_who_go_on() {
     std::fs::write(place.path("go"), "").unwrap();
     let ended = run.ended();
     assert_eq!(ended.status, 137, "{}", ended.err);
-    assert_eq!(ended.out.matches("g1.3").count(), 4, "who has died is named: {}", ended.out);
+    assert_eq!(ended.out.matches("g1.3").count(), 4, "the dead rank is named: {}", ended.out);
     assert_eq!(ended.err, "gpc: g1.3: killed by signal 9 (SIGKILL)\n");
     place.nothing_left();
 }
@@ -186,7 +186,7 @@ pub(crate) fn standing_spawn(place: &Place, words: &str, second: impl Fn() -> Pi
     run.says("up", 2);
     let supervisor = place.supervisor_of(second());
     supervisor.signal(Signal::STOP);
-    until("the second keeper stands", || supervisor.is_stopped());
+    until("the second supervisor is stopped", || supervisor.is_stopped());
     run.write("go\n");
     run.says("child", 1);
     (run, supervisor)

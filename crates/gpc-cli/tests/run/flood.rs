@@ -124,7 +124,7 @@ fn a_lot_of_output_takes_no_more_memory_than_a_little() {
     until("all have begun", || writers() == 8);
     let own = place.processes().into_iter().filter(|process| process.line.starts_with(EXE));
     let own: Vec<Pid> = own.map(|process| process.pid).collect();
-    assert_eq!(own.len(), 8, "four nodes, and their keepers");
+    assert_eq!(own.len(), 8, "four nodes, and their supervisors");
     let before: Vec<u64> = own.iter().map(|pid| kib(*pid, "VmHWM")).collect();
     std::fs::write(&go, "").unwrap();
     let mut out = child.stdout.take().unwrap();

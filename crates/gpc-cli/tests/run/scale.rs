@@ -85,7 +85,7 @@ fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
     let script = format!("{PMI}{EXCHANGE}");
     exchange(place.script(&words["run ".len()..], &script), || {
         let own = own(&place);
-        assert_eq!(own.len(), 2 * NODES, "a keeper for each node");
+        assert_eq!(own.len(), 2 * NODES, "a supervisor for each node");
         for process in own {
             let memory = kib(process.pid, "VmHWM");
             assert!(memory < 64 << 10, "{memory} KiB: {process:?}");

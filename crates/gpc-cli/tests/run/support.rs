@@ -155,7 +155,7 @@ impl Place {
     #[track_caller]
     pub(crate) fn supervisor_of(&self, node: Pid) -> Process {
         let of_node = |supervisor: &Process| supervisor.parent() == Some(node);
-        self.supervisors().into_iter().find(of_node).expect("the node has a keeper")
+        self.supervisors().into_iter().find(of_node).expect("the node has a supervisor")
     }
 
     /// Returns a node that a run started.

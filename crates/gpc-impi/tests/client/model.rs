@@ -112,7 +112,7 @@ fn four_clusters_of_ten_thousand_hosts() {
     let clusters = expected(&told, None);
     for side in &world.sides {
         assert!(side.learned.as_ref().unwrap().clusters == clusters);
-        let Peer::OwnProcess(client) = &side.peer else { continue };
+        let Peer::Own(client) = &side.peer else { continue };
         assert_eq!(client.held(), 0);
     }
 }

@@ -109,7 +109,7 @@ proptest! {
         let clusters = expected(&told, None);
         for (side, settings) in world.sides.iter().zip(&settings) {
             match &side.peer {
-                Peer::OwnProcess(_) => prop_assert_eq!(&side.learned.as_ref().unwrap().clusters, &clusters),
+                Peer::Own(_) => prop_assert_eq!(&side.learned.as_ref().unwrap().clusters, &clusters),
                 Peer::Foreign(foreign) => {
                     let has_own = |label| foreign.answers[label].0 >> settings.rank & 1 == 1;
                     prop_assert!(raw(settings).keys().all(has_own));

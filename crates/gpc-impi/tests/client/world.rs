@@ -10,13 +10,13 @@ use gpc_impi::wire::{Command, Frame, Label, Methods, Reader, coll, command};
 
 /// A client of a session.
 pub(crate) enum Peer {
-    OwnProcess(Box<Client>),
+    Own(Box<Client>),
     Foreign(Foreign),
 }
 
 impl Peer {
     pub(crate) fn own(settings: ClientSettings) -> Peer {
-        Peer::OwnProcess(Box::new(Client::new(settings).unwrap()))
+        Peer::Own(Box::new(Client::new(settings).unwrap()))
     }
 }
 
@@ -159,7 +159,7 @@ impl World {
 
     /// The processes of this client have ended. A foreign client sends FINI on its own.
     pub(crate) fn fini(&mut self, i: usize) {
-        if let Peer::OwnProcess(client) = &mut self.sides[i].peer {
+        if let Peer::Own(client) = &mut self.sides[i].peer {
             client.fini();
         }
         self.drain(i);
@@ -189,7 +189,7 @@ impl World {
             Step::ToClient(i) => {
                 let bytes = cut(&mut self.sides[i].to_client, most);
                 match &mut self.sides[i].peer {
-                    Peer::OwnProcess(client) => client.handle(ClientInput::Received(&bytes)),
+                    Peer::Own(client) => client.handle(ClientInput::Received(&bytes)),
                     Peer::Foreign(client) => client.receive(&bytes),
                 }
                 self.drain(i);
@@ -214,7 +214,7 @@ impl World {
     fn drain(&mut self, i: usize) {
         let side = &mut self.sides[i];
         let client = match &mut side.peer {
-            Peer::OwnProcess(client) => client,
+            Peer::Own(client) => client,
             Peer::Foreign(client) => return side.to_server.extend(client.to_server.drain(..)),
         };
         while let Some(output) = client.next_output() {

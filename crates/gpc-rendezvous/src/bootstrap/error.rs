@@ -28,7 +28,7 @@ pub enum JoinError {
     },
     /// The completion has no job and secret.
     #[error(
-        "no job and no secret came with the completion of the rendezvous, so that those who met cannot become one set: create the resource at the top with --joint (`\"joint\": true`)"
+        "the completion of the rendezvous has no job and secret, so its processes cannot form one set: create the resource at the top with --joint (`\"joint\": true`)"
     )]
     NoJoint,
     /// The data are not level-n data.

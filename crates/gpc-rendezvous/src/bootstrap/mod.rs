@@ -83,25 +83,25 @@ impl Resources {
     fn meet(&self, mine: &str, within: MeetingLimit) -> Result<Meeting, JoinError> {
         let MeetingLimit { limit, left } = within;
         let part = Part { resources: self, mine, token: draw_token()?, until: Deadline::after(left), limit };
-        let mut left = Registrations::default();
-        let ended = part.met(&mut left);
+        let mut registrations = Registrations::default();
+        let ended = part.met(&mut registrations);
         if let Err(error) = &ended {
-            part.give_up(&left, error);
+            part.give_up(&registrations, error);
         }
         ended
     }
 }
 
 impl Part<'_> {
-    fn met(&self, left: &mut Registrations) -> Result<Meeting, JoinError> {
+    fn met(&self, registrations: &mut Registrations) -> Result<Meeting, JoinError> {
         let Resources { job, rank, multijob, .. } = self.resources;
         let data = self.mine.to_owned().into();
         let registered = self.asked(job).register(*rank, &self.token, data)?;
-        left.own = Some(registered.rank.into());
+        registrations.own = Some(registered.rank.into());
         let service_controls = self.asked(job).properties()?.above.is_some();
         let completion = match multijob {
             Some(multijob) if !service_controls => match registered.rank {
-                0 => self.control(multijob, left)?,
+                0 => self.control(multijob, registrations)?,
                 _ => {
                     // While the process waits there, its lease holds.
                     self.wait(job, "of this subjob", Scope::Own, || ())?;
@@ -117,7 +117,7 @@ impl Part<'_> {
     fn control(
         &self,
         multijob: &Arc<dyn Resource>,
-        left: &mut Registrations,
+        registrations: &mut Registrations,
     ) -> Result<Completion, JoinError> {
         let Resources { job, subjob, .. } = self.resources;
         let name = format!("the process with rank 0, pid {}", std::process::id());
@@ -129,12 +129,12 @@ impl Part<'_> {
         let control =
             |at: Box<dyn Resource + '_>| unit.map_or(Ok(()), |unit| at.control(unit, &name, &self.token));
         control(self.asked(multijob))?;
-        left.unit = unit;
+        registrations.unit = unit;
         // Short, because the wait is suspended meanwhile.
         let renew = || drop(control(multijob.within(self.until.left().min(LAST))));
         let own = self.wait(job, "of this subjob", Scope::Own, renew)?;
         let registered = self.asked(multijob).register(*subjob, &self.token, own.data)?;
-        left.above = Some(registered.rank.into());
+        registrations.above = Some(registered.rank.into());
         self.wait(multijob, "above", Scope::Top, || ())
     }
 
@@ -161,16 +161,16 @@ impl Part<'_> {
 
     /// Undoes this process's registrations, so that another process can replace it immediately. A complete rendezvous
     /// rejects this, as it must.
-    fn give_up(&self, left: &Registrations, error: &JoinError) {
+    fn give_up(&self, registrations: &Registrations, error: &JoinError) {
         let Resources { job, multijob, .. } = self.resources;
-        if let Some(rank) = left.own {
+        if let Some(rank) = registrations.own {
             let _ = job.within(LAST).withdraw(rank, &self.token);
         }
         let Some(multijob) = multijob else { return };
-        if let Some(rank) = left.above {
+        if let Some(rank) = registrations.above {
             let _ = multijob.within(LAST).withdraw(rank, &self.token);
         }
-        if let Some(unit) = left.unit {
+        if let Some(unit) = registrations.unit {
             // After a timeout the unit may come again. If the rendezvous has failed, the unit will never register.
             let lost = match error {
                 JoinError::Fault(fault) if fault.kind != FaultKind::Unavailable => {

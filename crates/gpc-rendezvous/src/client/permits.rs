@@ -13,7 +13,7 @@ use super::url::ServiceUrl;
 pub(crate) enum PermitKind {
     /// The service answers immediately.
     Short,
-    /// The renewal of a controlling task's lease, which must not be late.
+    /// A controlling task renews its lease, or gives the unit up. Neither must be late.
     Renewal,
     /// The service holds the request until it has the answer.
     LongPoll,

@@ -6,10 +6,10 @@
 /// The name, and its end.
 const NAME: &[u8] = b"content-length:";
 
-/// What is known of the head of a request.
+/// State of the search in the head of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Head {
-    /// Whether it has come to its end. Otherwise it has come before the answer to the request before it.
+    /// Whether the head is complete. It is not if bytes of it arrived before the response to the previous request.
     pub(super) is_whole: bool,
     /// Whether it has `Content-Length`.
     pub(super) has_length: bool,

@@ -24,6 +24,7 @@ pub(super) const REGISTRANT_TOKEN: &str = "registrant-token";
 /// From this length on a body counts as long, bytes: its transfer takes longer than a request to the service.
 const LONG: u64 = 64 << 10;
 
+/// A request, with the parameters of its path.
 pub(super) struct HttpRequest {
     pub(super) parts: Parts,
     params: RawPathParams,

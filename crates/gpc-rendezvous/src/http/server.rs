@@ -86,8 +86,8 @@ impl Server {
         let asked = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
         let handle = runtime.handle().clone();
         let parent_driver = parent_driver::new(handle, &url, &options.limits, &asked, &options.above);
-        let (told, parent_driver) = parent_driver.map_err(io::Error::other)?;
-        let service_thread = ServiceThread::start(options.limits, options.store, told)?;
+        let (on_parent_action, parent_driver) = parent_driver.map_err(io::Error::other)?;
+        let service_thread = ServiceThread::start(options.limits, options.store, on_parent_action)?;
         let desk = service_thread.desk().clone();
         parent_driver.begin(&desk);
         let response_budget = ResponseBudget::new(options.answers.min(options.limits.held));
@@ -109,14 +109,14 @@ impl Server {
             sessions: Sessions::default(),
             pollers: Pollers::new(desk.clone()),
         });
-        let (stopping, told) = watch::channel(false);
+        let (stopping, stop) = watch::channel(false);
         let (last, ended) = channel();
         let links = Links::new(options.connections, options.times, response_budget);
         let listener = {
             let _entered = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        runtime.spawn(accept(listener, links, router(shared), acceptor, told, last));
+        runtime.spawn(accept(listener, links, router(shared), acceptor, stop, last));
         let (service_thread, runtime) = (Some(service_thread), Some(runtime));
         Ok(Server {
             url,

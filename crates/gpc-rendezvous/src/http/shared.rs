@@ -58,8 +58,8 @@ impl Shared {
 
     /// Submits a request for a new resource.
     pub(super) async fn create(&self, spec: crate::Spec) -> Result<Answer, Problem> {
-        let (told, answer) = oneshot::channel();
-        let then = move |answer| drop(told.send(answer));
+        let (sender, answer) = oneshot::channel();
+        let then = move |answer| drop(sender.send(answer));
         let no_randomness =
             |error| Problem::unavailable(format!("nothing can be drawn for a resource: {error}"));
         self.desk.create(spec, then).map_err(no_randomness)?.detach();

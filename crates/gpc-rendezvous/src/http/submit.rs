@@ -7,10 +7,10 @@ use crate::service_thread::Desk;
 
 /// Submits a request and waits for its answer, without a limit. Dropping the future cancels the request.
 pub(super) async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
-    let (told, answer) = oneshot::channel();
-    let asked = desk.ask(request, move |answer| drop(told.send(answer)));
+    let (sender, answer) = oneshot::channel();
+    let pending = desk.ask(request, move |answer| drop(sender.send(answer)));
     let answer = answer.await.unwrap_or_else(|_| Err(ended()));
-    asked.detach();
+    pending.detach();
     answer
 }
 

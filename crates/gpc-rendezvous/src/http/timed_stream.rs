@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::links::Link;
 
+/// A stream with a time limit for the client to take written bytes.
 #[derive(Debug)]
 pub(super) struct TimedStream<S> {
     stream: S,

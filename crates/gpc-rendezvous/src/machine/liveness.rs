@@ -292,9 +292,9 @@ mod tests {
         let lost = Some("destroyed".to_owned());
         let release = Request::Release { resource: ID, unit: Unit::Rank(1), token: token("t"), lost };
         assert_eq!(ask(&mut service, 5, release).unwrap_err().kind, FaultKind::NotRegistered);
-        let Ok(Answer::Properties(liveness)) = ask(&mut service, 10_000, Request::Properties(ID)) else {
+        let Ok(Answer::Properties(properties)) = ask(&mut service, 10_000, Request::Properties(ID)) else {
             panic!("the resource is gone")
         };
-        assert_eq!((liveness.tally, liveness.failed), (1, None));
+        assert_eq!((properties.tally, properties.failed), (1, None));
     }
 }

@@ -18,7 +18,7 @@ pub trait Resource: Send + Sync {
     /// The same resource, with this time limit for all requests except waits, if the client supports that.
     fn within(&self, limit: Duration) -> Box<dyn Resource + '_>;
 
-    /// Registers data, for as long as the registrant is seen to live. The request may be repeated with the same token.
+    /// Registers data, until the registrant is found to be lost. The request may be repeated with the same token.
     ///
     /// # Errors
     /// The service's fault.
@@ -36,7 +36,7 @@ pub trait Resource: Send + Sync {
     /// The service's fault.
     fn wait(&self, of: Scope, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault>;
 
-    /// Registers this task as the controlling task of a unit, for as long as it is seen to live.
+    /// Registers this task as the controlling task of a unit, until it is found to be lost.
     ///
     /// # Errors
     /// The service's fault.

@@ -182,8 +182,8 @@ mod tests {
         }
     }
 
-    /// Losses reached the service by another way than requests. A late loss withdrew what the same node had registered
-    /// again meanwhile. A request over a link whose loss was known was kept as living for ever.
+    /// Losses did not reach the service in order with requests. A late loss withdrew a registration that the same node
+    /// had repeated meanwhile. A registration over a link whose loss was known was never withdrawn.
     #[test]
     fn a_node_registers_by_a_link_that_stands_and_when_its_last_loss_is_known() {
         let mut linked = member(3);
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(reported(&mut linked), [3]);
         assert!(linked.admit(3));
         assert!(reported(&mut linked).is_empty());
-        assert!(!linked.admit(4), "nothing was told of its link");
+        assert!(!linked.admit(4), "no event reported its link");
     }
 
     #[test]

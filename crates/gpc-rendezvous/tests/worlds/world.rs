@@ -231,7 +231,7 @@ impl World {
             return;
         };
         for known in all.iter().filter(|one| one.failed.is_some() || one.completed && one.above.is_none()) {
-            assert_eq!(known.waiting, 0, "some are not told of {known:?}");
+            assert_eq!(known.waiting, 0, "some waits were not answered: {known:?}");
         }
     }
 
