@@ -1,5 +1,5 @@
 //! History of the nodes of a run, and how much of it they remember. A run may have small tables, gaps between the calls
-//! of a root, calls of one kind, and replies whose data stall.
+//! of a root, calls of one kind, calls over other trees, and long replies whose data stall.
 //!
 //! These draws use their own stream of random numbers, so all other draws of a run are the same with and without them.
 
@@ -13,9 +13,9 @@ use chained_gpc::chain::Sizes;
 use chained_gpc::wire::message::Merging;
 
 /// Offset of this stream's seed from the run's seed.
-const APART: u64 = 0x5deece66d;
+const STREAM_OFFSET: u64 = 0x5deece66d;
 
-/// Settings of a whole run.
+/// Settings that decide the history of the nodes of a run, with the random stream that draws them.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) random: Random,
@@ -58,7 +58,7 @@ impl Default for History {
 impl History {
     /// Draws the settings of a world of `n` ids.
     pub(super) fn draw(seed: u64, n: u32) -> History {
-        let mut random = Random::new(seed.wrapping_add(APART));
+        let mut random = Random::new(seed.wrapping_add(STREAM_OFFSET));
         if n > LARGE {
             return History { random, ..History::default() };
         }

@@ -46,7 +46,7 @@ impl Host {
 }
 
 /// State that a node holds, given its next deadline. In a large world leaks are not counted.
-pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
+pub(super) fn held(node: &Node, next: Option<Time>, counts_leaks: bool) -> Held {
     Held {
         calls: node.calls(),
         retained_answers: node.retained_answers(),
@@ -55,8 +55,8 @@ pub(super) fn held(node: &Node, next: Option<Time>, looks: bool) -> Held {
         goes_on: false,
         memory: node.config().memory.used(),
         kept_bytes: node.retained_bytes(),
-        strays: if looks { node.leaks() } else { 0 },
-        links: if looks { node.links() } else { 0 },
+        strays: if counts_leaks { node.leaks() } else { 0 },
+        links: if counts_leaks { node.links() } else { 0 },
     }
 }
 

@@ -7,8 +7,7 @@ use super::check::Violation;
 /// Largest number of failed runs that are kept.
 pub const FAILURES_MAX: usize = 16;
 
-/// Starts the shared threads. Otherwise a thread that cannot be started would cause a panic in
-/// the middle of the runs.
+/// Starts the shared threads before the runs: a thread that cannot be started later would cause a panic among them.
 ///
 /// # Errors
 /// The system's.

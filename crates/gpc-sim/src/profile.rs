@@ -193,6 +193,7 @@ impl Profile {
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2) | limits.is_some_and(is_filled),
             gives_back: {
+                // Unused. Without this draw, all later draws would differ, and so would the run of each seed.
                 random.chance(1, 4);
                 random.chance(1, 4)
             },

@@ -7,8 +7,7 @@ use std::collections::BinaryHeap;
 
 use gpc_trees::Id;
 
-/// A queue of events of type `T` and of the ids' timers. Timers, one for each id, have a heap of
-/// their own.
+/// A queue of events of type `T` and of the ids' timers. Timers, one for each id, have a heap of their own.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     events: BinaryHeap<Scheduled<T>>,

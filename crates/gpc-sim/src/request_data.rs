@@ -69,15 +69,15 @@ impl World {
         let World { pieces, mishaps, linked, random, .. } = self;
         let (mut whole, mut came, mut due, mut refused, mut gone) = (false, 0, false, None, false);
         let first = pieces.first(at, from, call, |passage| stands(mishaps, linked, at, passage));
-        let over = first.and_then(|(place, coming)| {
-            let most = 1 + random.below(2 * coming.source.len() / about + 1);
-            let next = coming.source.len() - coming.writer.missing();
-            let bytes = coming.source.read(next, most as usize);
-            gone = bytes.is_empty() && next < coming.source.arrived() && !coming.source.is_refused();
-            came = coming.writer.push(&bytes);
-            whole = coming.writer.missing() == 0;
-            due = whole || coming.writer.usage() != BodyUse::Whole;
-            refused = coming.writer.is_refused().then(|| coming.writer.refusal());
+        let over = first.and_then(|(place, transfer)| {
+            let most = 1 + random.below(2 * transfer.source.len() / about + 1);
+            let next = transfer.source.len() - transfer.writer.missing();
+            let bytes = transfer.source.read(next, most as usize);
+            gone = bytes.is_empty() && next < transfer.source.arrived() && !transfer.source.is_refused();
+            came = transfer.writer.push(&bytes);
+            whole = transfer.writer.missing() == 0;
+            due = whole || transfer.writer.usage() != BodyUse::Whole;
+            refused = transfer.writer.is_refused().then(|| transfer.writer.refusal());
             (whole || refused.is_some()).then_some(place)
         });
         over.into_iter().for_each(|place| pieces.remove(at, call, place));

@@ -34,7 +34,7 @@ pub struct Scenario {
     pub costs: Costs,
     /// Number of hosts that the ids are spread over; `None` for a network without hosts.
     pub hosts: Option<u32>,
-    /// What the processes of a host share; `None` if each has a core of its own. Ignored in runs with faults.
+    /// Cores that the processes of a host share; `None` if each has a core of its own. Ignored in runs with faults.
     pub sharing: Option<Sharing>,
     /// Run time of func, nanoseconds.
     pub func_ns: u64,

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! == name-of-the-bug
-//! What it breaks, in a sentence.
+//! A sentence on what it breaks.
 //! checker: which of the simulator's checkers must complain
 //! sim: arguments of `gpc sim` that show it
 //! in: a source file
-//! - text that stands there exactly once
-//! + what stands there instead, with `planted!()` for the question whether this bug is switched on
+//! - text that occurs there exactly once
+//! + replacement, in which `planted!()` is true if this bug is switched on
 //! ```
 //!
 //! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are comments. A file given by hand

@@ -10,7 +10,7 @@ use super::bug::{Bug, planted};
 use super::root;
 
 /// Environment variable with the name of the bug that is switched on.
-pub(super) const SWITCH: &str = "GPC_PLANTED";
+pub(super) const VARIABLE: &str = "GPC_PLANTED";
 
 /// Features for the worlds of groups.
 const BNR: &[&str] = &["--features", "bnr"];
@@ -38,7 +38,7 @@ const SOURCES: [&str; 15] = [
 const TESTS: [&str; 2] = ["tests", "docs/wire.md"];
 
 /// The function that every switch calls, added to the end of the crate that all others use.
-const ASKED: &str = "
+const SWITCH_FUNCTION: &str = "
 /// Whether a planted bug is switched on.
 pub fn planted(name: &str) -> bool {
     static ON: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
@@ -205,7 +205,7 @@ fn copy_all(folder: &str, bugs: &[Bug]) -> Places {
         let planted = planted(name, text, bugs).unwrap_or_else(|why| panic!("{why}"));
         places.insert(name.into(), planted.places);
         match name == SHARED {
-            true => planted.text + ASKED,
+            true => planted.text + SWITCH_FUNCTION,
             false => planted.text,
         }
     });
@@ -217,7 +217,7 @@ type Change<'a> = dyn FnMut(&str, &str) -> String + 'a;
 
 /// Copies all that a build needs, with each file changed.
 fn copy_changed(folder: &str, change: &mut Change<'_>) {
-    let copy = folder_of(folder).join("copy");
+    let copy = copied(folder);
     let mut kept = BTreeSet::new();
     for name in SOURCES {
         copy_over(name, &copy, change, &mut kept);

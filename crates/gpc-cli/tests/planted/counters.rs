@@ -249,8 +249,8 @@ fn only_leaves(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a condition binds names, so that it cannot be in a block.
-fn binds(expr: &Expr) -> bool {
+/// Whether a condition binds names, so that it cannot be in a block or in parentheses.
+pub(super) fn binds(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
         Expr::Binary(both) => binds(&both.left) || binds(&both.right),

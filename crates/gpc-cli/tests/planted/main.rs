@@ -66,7 +66,7 @@ struct Run {
 
 /// Runs `gpc sim` of the test build with a bug switched on, or with none, for at most this CPU time.
 fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run {
-    simulate_with(gpc, sim, bug.map(|bug| (build::SWITCH, OsStr::new(bug))), patience)
+    simulate_with(gpc, sim, bug.map(|bug| (build::VARIABLE, OsStr::new(bug))), patience)
 }
 
 /// Runs `gpc sim` of a test build with one more environment variable.
@@ -74,7 +74,7 @@ fn simulate_with(gpc: &Path, sim: &str, variable: Option<(&str, &OsStr)>, patien
     let mut command = bounded(gpc, patience);
     // Bugs run in parallel, so each run has one thread.
     command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
-    command.current_dir(root()).env_remove(build::SWITCH);
+    command.current_dir(root()).env_remove(build::VARIABLE);
     command.envs(variable);
     let Output { status, stdout, stderr } = output(&mut command, patience * BUSY);
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

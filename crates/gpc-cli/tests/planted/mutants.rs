@@ -11,6 +11,7 @@ use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, ExprClosure, Lit, ReturnType, Stmt, Type};
 
 use super::bug::{Bug, Piece, SWITCH};
+use super::counters::binds;
 
 /// Maximum number of lines before a place that make its text unique.
 const LINES_BEFORE: usize = 12;
@@ -279,15 +280,6 @@ impl<'a> Finder<'a> {
             let replacement = format!("{head} if {SWITCH} {{ return {value}; }}");
             self.found.push(Mutant { at: begin..end, replacement, what: "a function does nothing" });
         }
-    }
-}
-
-/// Whether a condition binds names, so that it cannot be in parentheses.
-fn binds(expr: &Expr) -> bool {
-    match expr {
-        Expr::Let(_) => true,
-        Expr::Binary(both) => binds(&both.left) || binds(&both.right),
-        _ => false,
     }
 }
 

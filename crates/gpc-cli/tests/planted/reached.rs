@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use gpc_sim::Fault;
 use gpc_sim::peering::Fault as PeeringFault;
-
 use serde_json::Value;
 
 use super::build::{SHARED, build_changed};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::build::{SWITCH, build_tests};
+use super::build::{VARIABLE, build_tests};
 use super::output;
 use super::swarms::Caught;
 
@@ -29,7 +29,7 @@ pub(super) fn programs(folder: &str) -> Result<Vec<PathBuf>, String> {
 pub(super) fn caught(programs: &[PathBuf], bug: &str, folder: &Path) -> Option<Caught> {
     programs.iter().find_map(|program| {
         let mut command = Command::new(program);
-        command.current_dir(folder).env(SWITCH, bug);
+        command.current_dir(folder).env(VARIABLE, bug);
         let output = output(&mut command, PATIENCE);
         let said = String::from_utf8_lossy(&output.stdout);
         let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));

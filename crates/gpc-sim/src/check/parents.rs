@@ -84,7 +84,7 @@ impl Parents {
                 if record.is_some_and(|record| record.is_misled(*from, *to)) {
                     return;
                 }
-                let higher = askers.get(to).is_some_and(|parent| askers.values().any(|other| other > parent));
+                let higher = askers.get(to).is_some_and(|rank| askers.values().any(|other| other > rank));
                 if !higher {
                     let what = "and nobody who stands higher has asked for it";
                     findings

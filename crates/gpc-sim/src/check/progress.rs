@@ -254,9 +254,7 @@ impl Progress {
 
     /// Calls at an id.
     fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut CallProgress)> {
-        let least = CallId { root: 0, sequence: 0 };
-        let most = CallId { root: Id::MAX, sequence: u64::MAX };
-        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), state)| (*call, state))
+        self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|((_, call), state)| (*call, state))
     }
 
     fn finished(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {

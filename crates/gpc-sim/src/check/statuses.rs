@@ -137,9 +137,7 @@ impl Statuses {
 
     /// Calls at an id.
     fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Knowledge)> {
-        let least = CallId { root: 0, sequence: 0 };
-        let most = CallId { root: Id::MAX, sequence: u64::MAX };
-        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), knowledge)| (*call, knowledge))
+        self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|((_, call), knowledge)| (*call, knowledge))
     }
 
     /// Handles an answer that an id receives.
@@ -151,12 +149,12 @@ impl Statuses {
             return;
         };
         let whole = |coverage: &Coverage| coverage.len() == u64::from(record.sizes[place as usize]);
-        let (awaited, rose) = (knowledge.awaited.remove(&from), knowledge.streaming.remove(&from));
+        let (awaited, streamed) = (knowledge.awaited.remove(&from), knowledge.streaming.remove(&from));
         knowledge.unreadable.remove(&place);
         if awaited && has_no_values(record, &response.answer) {
             knowledge.unreadable.insert(place);
         }
-        if !awaited && !rose || record.is_malformed(from) {
+        if !awaited && !streamed || record.is_malformed(from) {
             return;
         }
         // If this answer shows the root that the limit has passed, the root may end without it.
@@ -164,7 +162,7 @@ impl Statuses {
         if may_be_over && !record.plan.partial && !matches!(response.answer, Answer::Failed(_)) {
             return;
         }
-        if rose {
+        if streamed {
             knowledge.heard.retain(|(of, _)| *of != place);
         }
         if matches!(response.answer, Answer::Arriving(_)) {
@@ -243,10 +241,10 @@ impl Statuses {
         knowledge.judge(record, &report).into_iter().for_each(|what| findings.add(NAME, what));
     }
 
-    fn state_of(&self, id: Id, call: CallId, anew: bool) -> FuncState {
+    fn state_of(&self, id: Id, call: CallId, anew: bool) -> FuncProgress {
         let at = (id, call);
         let open = self.seen.contains(&at) && !self.through.contains(&at);
-        FuncState { begun: self.begun.contains(&at), open, anew }
+        FuncProgress { begun: self.begun.contains(&at), open, anew }
     }
 
     /// Handles the end of a call at its root.
@@ -310,7 +308,7 @@ struct NodeReport<'a> {
 
 /// Whether a call's func has begun at an id, and whether it has not ended.
 #[derive(Clone, Copy)]
-struct FuncState {
+struct FuncProgress {
     begun: bool,
     open: bool,
     /// It may have begun in an earlier call of the same name that is over.
@@ -319,7 +317,7 @@ struct FuncState {
 
 impl NodeReport<'_> {
     /// Checks its own status: a func that has not begun has done nothing, and one without a result is not done.
-    fn of_itself(&self, record: &Record, state: FuncState) -> Option<String> {
+    fn of_itself(&self, record: &Record, state: FuncProgress) -> Option<String> {
         let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
         let what = match own {
             Some(Status::Unknown) if !state.begun && !record.plan.partial => "has not begun",
@@ -343,7 +341,7 @@ impl NodeReport<'_> {
     }
 
     /// Checks that an id without all data that func needs does not blame func.
-    fn of_its_data(&self, state: FuncState, whole: Option<&bool>) -> Option<String> {
+    fn of_its_data(&self, state: FuncProgress, whole: Option<&bool>) -> Option<String> {
         let said = self.causes.iter().find(|cause| {
             (cause.id, cause.stage, cause.kind) == (self.id, Stage::Func, CauseKind::TimeLimit)
         })?;

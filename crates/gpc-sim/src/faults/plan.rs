@@ -56,12 +56,12 @@ const PARTITIONS_MAX: u64 = 64;
 
 /// Occasions counted from 0, and the counts at which something happens.
 #[derive(Default, Debug)]
-struct Counted {
+struct Occasions {
     chosen: BTreeSet<u64>,
     count: u64,
 }
 
-impl Counted {
+impl Occasions {
     /// Adds counts at which something happens.
     fn choose(&mut self, counts: impl IntoIterator<Item = u64>) {
         self.chosen.extend(counts);
@@ -93,10 +93,10 @@ pub(crate) struct Mishaps {
     forged: BTreeSet<u64>,
     requests: u64,
     /// Messages that cause a lie.
-    lies: Counted,
+    lies: Occasions,
     /// Streaming replies that lose a link below before their data are complete.
-    broken_replies: Counted,
-    malformed: Counted,
+    broken_replies: Occasions,
+    malformed: Occasions,
     /// Longest delay of a late copy of a request.
     span: u64,
     /// Of eight funcs, this many defer their reply.
@@ -120,9 +120,9 @@ impl Mishaps {
             orphans: BTreeSet::new(),
             forged: BTreeSet::new(),
             requests: 0,
-            lies: Counted::default(),
-            broken_replies: Counted::default(),
-            malformed: Counted::default(),
+            lies: Occasions::default(),
+            broken_replies: Occasions::default(),
+            malformed: Occasions::default(),
             span: times.span,
             deferring: 1,
             // Refused connections may break links until the end.

@@ -7,8 +7,8 @@ use gpc_trees::Id;
 use crate::random::Random;
 use chained_gpc::wire::Message;
 
-/// Messages of a link that may be repeated after it broke.
-const KEPT: usize = 4;
+/// Largest number of messages of a link, for each direction, that may be repeated after it broke.
+const REPEATABLE_MAX: usize = 4;
 
 /// A message, and the runs of its sender and receiver.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Repeat {
 /// Messages that may be repeated.
 #[derive(Debug)]
 pub(crate) struct Repeats {
-    /// By sender and receiver, oldest first: at most [`KEPT`] for each pair in use.
+    /// By sender and receiver, oldest first: at most [`REPEATABLE_MAX`] for each pair in use.
     sent: BTreeMap<(Id, Id), Vec<Repeatable>>,
     /// Time after which no link breaks by itself.
     until: u64,
@@ -47,7 +47,7 @@ impl Repeats {
             return;
         }
         let sent = self.sent.entry((from, to)).or_default();
-        if sent.len() == KEPT {
+        if sent.len() == REPEATABLE_MAX {
             sent.remove(0);
         }
         // Most pairs of a large world have one or two.

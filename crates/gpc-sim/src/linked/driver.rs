@@ -78,7 +78,7 @@ impl World {
                 self.discard(key)
             }
             Output::Refused { key, why } => self.refuses(id, key, &why),
-            Output::Up(standing) => self.establish(id, *standing),
+            Output::Up(link) => self.establish(id, *link),
             Output::Ask { key, peer } => self.ask_whether_it_lives(id, key, peer),
             Output::Lost { peer, kind, why, stood } => self.lost(id, peer, kind, why, !stood),
             Output::Unreached { peer, kind, why } => self.lost(id, peer, kind, why, true),
@@ -86,8 +86,8 @@ impl World {
     }
 
     /// Handles a link that is up: sends the queued messages.
-    fn establish(&mut self, id: Id, standing: NewLink) {
-        let NewLink { key, hello, accepted, .. } = standing;
+    fn establish(&mut self, id: Id, link: NewLink) {
+        let NewLink { key, hello, accepted, .. } = link;
         let (peer, incarnation, generation) = (hello.from, hello.incarnation, hello.generation);
         let ((pipe, side), by) = (of_key(key), if accepted { peer } else { id });
         let begun = self.pipe(pipe).ends[1 - side].begun;

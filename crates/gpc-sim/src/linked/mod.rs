@@ -92,7 +92,7 @@ pub(super) struct Process {
     announced: AnnouncedLinks,
     /// Time of the scheduled event for its machine, if there is one.
     due: Option<u64>,
-    /// After a pause, the time at which the ends of functions during the pause happen.
+    /// After a pause: time of the events of functions that ended during the pause.
     caught_up: u64,
 }
 

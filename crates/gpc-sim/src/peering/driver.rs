@@ -105,7 +105,7 @@ impl World {
                 self.say(format_args!("{:?} is refused: {why}", end(key)));
                 self.observe(Observation::Refused(end(key)));
             }
-            Output::Up(standing) => self.establish(process, *standing),
+            Output::Up(link) => self.establish(process, *link),
             Output::Replaced { key, peer, incarnation: _ } => {
                 let answers = self.answers(process, key);
                 self.observe(Observation::Replaced { end: end(key), peer, answers });
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    fn establish(&mut self, process: usize, standing: NewLink) {
-        let NewLink { key, hello, session, proof, accepted, rings, extents } = standing;
+    fn establish(&mut self, process: usize, link: NewLink) {
+        let NewLink { key, hello, session, proof, accepted, rings, extents } = link;
         let running = &mut self.processes[process];
         let (peer, incarnation, sealed) = (hello.from, hello.incarnation, session.is_some());
         let listed = running.peering.book.key(peer);
@@ -200,7 +200,7 @@ impl World {
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
         // An id that was forgotten after a thousand others may start a new count before the end of its link is seen.
         let between = |of: &BTreeSet<(usize, Id)>| of.contains(&(process, peer)) || of.contains(&(mate, me));
-        // A liar or a second process of an id may have said a higher count than the first, or ended the count of its
+        // A liar or a second process of an id may have sent a higher count than the first, or ended the count of its
         // numbers.
         if between(&self.counted_anew) {
             return;

@@ -23,34 +23,28 @@ pub(super) enum Event {
     Want(usize, Id),
     /// The same for the current process of an id, repeatedly.
     Wants(Id, Id),
+    /// A fault happens.
     Act(Fault),
-    /// A process that waits for a link reconnects; a member claims to be that process; the key of a process is listed
-    /// at another one.
+    /// A process that waits for a link reconnects.
     Anew(usize, Id),
-    Usurp {
-        process: usize,
-        later: usize,
-    },
-    ListOld {
-        process: usize,
-        of: usize,
-    },
-    /// One more run of an id connects while another run waits; the process with the link removes the id; the attacker
-    /// connects.
-    Third {
-        process: usize,
-        later: usize,
-    },
+    /// A member claims to be a process that waits for a link.
+    Usurp { process: usize, later: usize },
+    /// The key of a process is listed at another one.
+    ListOld { process: usize, of: usize },
+    /// One more run of an id connects while another run waits.
+    Third { process: usize, later: usize },
+    /// The process with the link removes the id.
     Forgets(usize, Id),
+    /// The attacker connects.
     Attack(usize, Box<Member>),
-    /// A process begins with an id; a peer is added again.
-    Begin {
-        id: Id,
-        lower: bool,
-    },
+    /// A process begins with an id.
+    Begin { id: Id, lower: bool },
+    /// A peer is added again.
     Learn(Id, Id),
     /// All faults are over.
     Calm,
+    /// After the faults: the wanted links are requested once more.
     Round(u32),
+    /// The checkers judge the world at rest.
     Judge,
 }

@@ -15,8 +15,7 @@ use crate::time::BEGIN;
 use chained_gpc::peering::{
     FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Transport,
 };
-use chained_gpc::wire::Hello;
-use chained_gpc::wire::Job;
+use chained_gpc::wire::{Hello, Job};
 
 /// Number of ids that a crowd claims: more than may wait at a process. Their ids are above those of the world.
 const CROWD: Id = 135;

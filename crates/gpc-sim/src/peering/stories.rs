@@ -30,8 +30,8 @@ fn side(me: Id, others: &[Id], private: Option<u64>) -> Side {
     let identity = Identity { me, incarnation: 100 + u64::from(me), job: Job::default(), hiwater: 8 };
     let model =
         |private| Box::new(Model { psk: 7, private, random: Random::new(private) }) as Box<dyn Crypto>;
-    let names = KnownKeys { peers: others.iter().copied().collect(), ..KnownKeys::default() };
-    let peering = Peering::new(identity, private.map(model), Strictness::default(), names);
+    let known = KnownKeys { peers: others.iter().copied().collect(), ..KnownKeys::default() };
+    let peering = Peering::new(identity, private.map(model), Strictness::default(), known);
     let (up, closed, lost, refused) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     Side { peering, said: VecDeque::new(), up, closed, lost, refused }
 }
@@ -44,7 +44,7 @@ impl Side {
                 Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => {
                     self.closed.push(key)
                 }
-                Output::Up(standing) => self.up.push((standing.hello.from, standing.key, standing.proof)),
+                Output::Up(link) => self.up.push((link.hello.from, link.key, link.proof)),
                 Output::Lost { peer, .. } | Output::Unreached { peer, .. } => self.lost.push(peer),
                 Output::Refused { key, why } => self.refused.push((key, why)),
                 Output::Ask { peer, .. } => self.peering.set_answer_limit(peer, NOW),
@@ -202,9 +202,9 @@ fn who_waits_keeps_its_place_from_another_key() {
     let again = |private| {
         let identity = Identity { me: 1, incarnation: 7, job: Job::default(), hiwater: 8 };
         let model = Box::new(Model { psk: 7, private, random: Random::new(private) });
-        let names = KnownKeys { peers: [2].into(), ..KnownKeys::default() };
+        let known = KnownKeys { peers: [2].into(), ..KnownKeys::default() };
         Side {
-            peering: Peering::new(identity, Some(model), Strictness::default(), names),
+            peering: Peering::new(identity, Some(model), Strictness::default(), known),
             ..side(1, &[2], None)
         }
     };

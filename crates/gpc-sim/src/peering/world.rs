@@ -229,17 +229,17 @@ impl World {
         let identity = Identity { me: id, incarnation, job, hiwater };
         let random = Random::new(self.random.draw());
         let crypto = psk.map(|psk| Box::new(Model { psk, private, random }) as Box<dyn Crypto>);
-        let names = self.names(id);
+        let known = self.known_keys(id);
         self.say(format_args!("process {} begins: {who:?}", self.processes.len()));
         self.observe(Observation::Began(who));
         let process = self.processes.len();
-        for id in names.peers.clone() {
-            self.observe(Observation::Input(process, Input::Knows(id, names.keys.get(&id).copied())));
+        for id in known.peers.clone() {
+            self.observe(Observation::Input(process, Input::Knows(id, known.keys.get(&id).copied())));
         }
         self.processes.push(RunningProcess {
             who,
             private,
-            peering: Peering::new(identity, crypto, strictness, names),
+            peering: Peering::new(identity, crypto, strictness, known),
             strictness,
             odd: false,
             afar: false,
@@ -256,16 +256,16 @@ impl World {
     }
 
     /// Peers that a process knows: those it wants, most others, and most of the listed keys.
-    fn names(&mut self, me: Id) -> KnownKeys {
-        let mut names = KnownKeys::default();
+    fn known_keys(&mut self, me: Id) -> KnownKeys {
+        let mut known = KnownKeys::default();
         for id in (0..self.scenario.n).filter(|id| *id != me) {
             if self.config.wanted.contains(&(me, id)) || !self.random.chance(1, 6) {
-                names.peers.insert(id);
+                known.peers.insert(id);
                 let listed = self.listed(id).filter(|_| !self.random.chance(1, 6));
-                names.keys.extend(listed.map(|key| (id, key)));
+                known.keys.extend(listed.map(|key| (id, key)));
             }
         }
-        names
+        known
     }
 
     pub(super) fn listed(&self, id: Id) -> Option<PublicKey> {

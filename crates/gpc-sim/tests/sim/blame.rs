@@ -8,9 +8,6 @@ use gpc_sim::check::{Held, Plan};
 
 use super::history::*;
 
-/// Longer than a call with this limit may wait for reports.
-const EXTRA_NS: u64 = 110_000_000;
-
 /// Whether the blame is wrong: after the events `before`, id 1 fails at the end of its time with a cause of this id and
 /// stage.
 fn blames(id: u32, stage: Stage, before: &[Entry]) -> bool {

@@ -15,6 +15,7 @@ use chained_gpc::{Id, IdList, Tree};
 use gpc_sim::Fault;
 use gpc_sim::check::{Checkers, FunctionEnd, Held, Limits, Observation, Outcome, Plan};
 
+/// Name of the call.
 pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
 /// Time between two observations.
 const STEP_NS: u64 = 1_000;
@@ -22,6 +23,8 @@ const STEP_NS: u64 = 1_000;
 pub(super) const LIMIT_NS: u64 = 1_000_000;
 pub(super) const FIRST_NS: u64 = 998_000;
 pub(super) const SECOND_NS: u64 = 996_000;
+/// Longer than a call with this limit may wait for reports.
+pub(super) const EXTRA_NS: u64 = 110_000_000;
 
 /// An owned form of an observation, which tests can change.
 #[derive(Clone, Debug)]

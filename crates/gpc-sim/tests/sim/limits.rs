@@ -9,9 +9,6 @@ use gpc_sim::check::{Held, Outcome};
 
 use super::history::*;
 
-/// Longer than a call with this limit may wait for reports.
-const EXTRA_NS: u64 = 110_000_000;
-
 /// The way down, and then more.
 fn after(partial: bool, more: &[Entry]) -> Vec<&'static str> {
     judged(&then(down(plan(partial)), more))

@@ -2,11 +2,11 @@
 
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::streaming_reply::{StreamingData, StreamingReply};
-use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
+use chained_gpc::wire::{Body, Message, Payload, Stage};
 use chained_gpc::{Id, Tree};
 use gpc_sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
 
-use super::history::{Entry, completed, down, failed, input, judged, plan, reply, then, without};
+use super::history::{CALL, Entry, completed, down, failed, input, judged, plan, reply, then, without};
 
 /// The reply of four ids together exceeds a frame, that of a single id does not.
 const SOME: u32 = 100_000;
@@ -79,8 +79,6 @@ fn a_head_goes_up_at_once_and_data_cost_what_they_take() {
     let bytes = 6 * u64::from(ALL);
     assert!((bytes..bytes + bytes / 20).contains(&long), "{long} ns");
 }
-
-const CALL: CallId = CallId { root: 0, sequence: 7 };
 
 fn head() -> Message {
     let data = Body::arriving(reply(&[1, 2]).data.len() as u64).0;

@@ -4,10 +4,8 @@ use gpc_trees::Id;
 
 use super::Checkers;
 use super::connection::Connection;
-use super::first_frames::REFUSED;
-use super::first_frames::{FirstFrame, first};
-use super::observation::Input;
-use super::observation::{End, Process};
+use super::first_frames::{FirstFrame, REFUSED, first};
+use super::observation::{End, Input, Process};
 use super::process_state::{PeerState, WaitingConnection};
 use super::rules::LATE;
 use super::step::{Expected, Step, Trigger};
