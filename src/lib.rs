@@ -315,6 +315,7 @@
 
 pub mod bootstrap;
 pub mod chain;
+mod clock;
 mod hint;
 mod launchers;
 pub mod peering;
@@ -326,6 +327,8 @@ pub mod wire;
 pub use bytes::Bytes;
 #[doc(inline)]
 pub use chain::{Heartbeat, Reply};
+#[doc(inline)]
+pub use clock::{Clock, TimeLimit};
 /// Trees and lists of ids, a separate crate; its main items are re-exported here.
 #[doc(no_inline)]
 pub use gpc_trees as trees;
