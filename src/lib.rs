@@ -165,6 +165,8 @@
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
 //! | `hint.rs` | branch hints |
+//! | `clock.rs` | the clock of services and launchers |
+//! | `snapshot.rs` | what a node or a service holds, for tests |
 //!
 //! ## wire
 //!
@@ -320,6 +322,8 @@ mod hint;
 mod launchers;
 pub mod peering;
 pub mod runtime;
+#[cfg(feature = "snapshot")]
+mod snapshot;
 pub mod wire;
 
 /// The bytes of requests and replies, reference-counted.
@@ -348,6 +352,9 @@ pub use runtime::{
     PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
     Request, Resolver, Streaming, Wait, WithCode,
 };
+#[cfg(feature = "snapshot")]
+#[doc(hidden)]
+pub use snapshot::Snapshot;
 #[doc(inline)]
 pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, Shown, Stage, Status};
 

@@ -47,6 +47,7 @@ const SEEDED: &str = "src/chain/seeded_hash.rs";
 const FLOORS: &[Floor] = &[
     Floor { folder: "trees/src", floors: &[], packages: &["smallvec"], banned: SYSTEM },
     Floor { folder: "src/hint.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
+    Floor { folder: "src/snapshot.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor { folder: "src/clock.rs", floors: &[], packages: &[], banned: &["net", "thread", "fs", "process", "env"] },
     Floor {
         folder: "src/wire",
