@@ -16,7 +16,10 @@ pub struct Clock(Source);
 #[derive(Clone)]
 enum Source {
     /// The system's monotonic clock, which showed `zero` when it read `begun`.
-    System { begun: Instant, zero: Duration },
+    System {
+        begun: Instant,
+        zero: Duration,
+    },
     Reading(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 

@@ -1,6 +1,7 @@
 //! Announced lengths take no memory: the receiving side of a link holds memory only for what has arrived, and copies as
 //! little as possible.
 
+#[path = "integration/wire_support/mod.rs"]
 mod wire_support;
 
 use bytes::Bytes;

@@ -10,7 +10,7 @@
     reason = "a program that measures, and prints"
 )]
 
-#[path = "../../../tests/bootstrap/fake.rs"]
+#[path = "../../../tests/integration/bootstrap/fake.rs"]
 mod fake;
 
 use std::sync::{Arc, Barrier};

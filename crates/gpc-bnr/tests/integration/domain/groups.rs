@@ -1,0 +1,340 @@
+//! Groups: spawn, kill, status, free.
+
+use std::time::Duration;
+
+use gpc_bnr::names::{GroupId, Set};
+use gpc_bnr::request::{Answer, Client, GroupState, Identity, Request};
+use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
+
+use crate::domain::nodes::{Nodes, TOOL, get, member, own, pair, process, says, spawn, spec};
+
+fn state(nodes: &mut Nodes, group: GroupId) -> GroupState {
+    match nodes.ask(TOOL, Request::Status(group)) {
+        Ok(Answer::Groups(groups)) => groups[0].state,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_process_learns_who_it_is_and_finds_what_was_put_for_it() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let mut request = spawn(3, OnDeath::Kill);
+    if let Request::SpawnMultiple { preputs, .. } = &mut request {
+        preputs.push(pair("given", "1"));
+    }
+    let Ok(Answer::Spawned { group, same_domain: true, .. }) = nodes.ask(TOOL, request) else { panic!() };
+    let identity = |rank, neighbours| Identity {
+        member: member(group, rank),
+        size: 3,
+        parent: None,
+        database: own(group),
+        spec: 0,
+        neighbours,
+    };
+    assert_eq!(nodes.ask(process(group, 1), Request::Init), Ok(Answer::Identity(identity(1, vec![0, 1]))));
+    assert_eq!(nodes.ask(process(group, 2), Request::Init), Ok(Answer::Identity(identity(2, vec![2]))));
+    assert_eq!(nodes.ask(process(group, 2), get(&own(group), "given")), Ok(Answer::Value(b"1".to_vec())));
+    let mapping = nodes.ask(process(group, 2), get(&own(group), "PMI_process_mapping"));
+    assert_eq!(mapping, Ok(Answer::Value(b"(vector,(0,1,2),(1,1,1))".to_vec())));
+    assert_eq!(nodes.ask(process(group, 0), Request::Size(group)), Ok(Answer::Number(3)));
+}
+
+#[test]
+fn what_a_group_leaves_behind_goes_when_its_last_process_has_ended() {
+    let mut nodes = Nodes::one();
+    let group = nodes.group(2, OnDeath::Kill);
+    nodes.ends(member(group, 1), Exit::Code(0));
+    assert_eq!(nodes.kills, []);
+    assert_eq!(state(&mut nodes, group), GroupState::Running);
+    nodes.ends(member(group, 0), Exit::Code(0));
+    assert_eq!(nodes.kills, [(7, group, None)]);
+    assert_eq!(state(&mut nodes, group), GroupState::Ended);
+    says(&nodes.refused(TOOL, get(&own(group), "a")), FaultKind::NoDatabase, &own(group));
+}
+
+#[test]
+fn a_process_that_dies_takes_its_group_along_unless_it_was_said_otherwise() {
+    for (exit, finalizes, takes) in [
+        (Exit::Code(0), true, false),
+        (Exit::Code(0), false, true),
+        (Exit::Code(3), true, true),
+        (Exit::Signal(9), true, true),
+    ] {
+        for on_death in [OnDeath::Kill, OnDeath::Notify] {
+            let mut nodes = Nodes::new(&[3, 5], Limits::default());
+            let group = nodes.group(3, on_death);
+            nodes.ask(process(group, 0), Request::Init).unwrap();
+            if finalizes {
+                nodes.ask(process(group, 0), Request::Finalize).unwrap();
+            }
+            nodes.ends(member(group, 0), exit);
+            let grace = Some(Limits::default().grace);
+            let expected = match takes && on_death == OnDeath::Kill {
+                true => vec![(3, group, grace), (5, group, grace)],
+                false => vec![],
+            };
+            assert_eq!(nodes.kills, expected, "{exit:?} {finalizes} {on_death:?}");
+        }
+    }
+}
+
+#[test]
+fn where_one_cannot_be_started_the_others_are_killed_and_each_error_is_told() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.broken.insert(1, 2);
+    let serial = nodes.asks(TOOL, spawn(4, OnDeath::Notify));
+    assert_eq!(nodes.answer(TOOL, serial), None, "there are processes still");
+    for rank in [0, 2, 3] {
+        nodes.ends(member(GroupId(1), rank), Exit::Signal(15));
+    }
+    nodes.kill_all();
+    let answer = Answer::Spawned { group: GroupId(1), errors: vec![0, 2, 0, 0], same_domain: true };
+    assert_eq!(nodes.answer(TOOL, serial), Some(Ok(answer)));
+    assert_eq!(state(&mut nodes, GroupId(1)), GroupState::Ended);
+}
+
+/// A program was missing on one of two nodes. The ranks of the other node ran, although no process of a group may run
+/// unless all can be started.
+#[test]
+fn where_a_node_cannot_start_its_part_no_process_of_the_group_runs() {
+    for unfit in [0, 3] {
+        let mut nodes = Nodes::new(&[3, 5], Limits::default());
+        nodes.unfit.insert(unfit, 2);
+        let answer = nodes.ask(TOOL, spawn(4, OnDeath::Kill));
+        let errors = (0..4).map(|rank| if rank == unfit { 2 } else { 125 }).collect();
+        let group = GroupId(1);
+        assert_eq!(answer, Ok(Answer::Spawned { group, errors, same_domain: true }));
+        assert_eq!((nodes.started.len(), nodes.kills.len()), (0, 0), "nothing was started");
+        let failures = &nodes.failures;
+        let said: Vec<_> = failures.iter().map(|failure| (failure.node, &failure.ranks[..])).collect();
+        assert_eq!(said, [(if unfit == 0 { 3 } else { 5 }, &[unfit][..])]);
+        assert_eq!((state(&mut nodes, group), failures_of(&nodes)), (GroupState::Ended, b"./a".to_vec()));
+        // The next group starts.
+        nodes.unfit.clear();
+        nodes.group(4, OnDeath::Kill);
+    }
+}
+
+fn failures_of(nodes: &Nodes) -> Vec<u8> {
+    nodes.failures[0].program.clone()
+}
+
+/// A node reported a rank of another node, and one that does not exist; only its own rank counts.
+#[test]
+fn a_node_speaks_for_its_own_ranks_alone() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.unfit.extend([(2, 2), (3, 2)]);
+    nodes.lies = Some(vec![0, 3, 99]);
+    let answer = nodes.ask(TOOL, spawn(4, OnDeath::Kill));
+    let Ok(Answer::Spawned { errors, .. }) = answer else { panic!("{answer:?}") };
+    assert_eq!(errors, [125, 125, 125, 2]);
+    assert_eq!(nodes.failures.iter().map(|failure| &failure.ranks[..]).collect::<Vec<_>>(), [&[3][..]]);
+}
+
+/// `soft` was ignored: a spawn of at most 5 processes, with 2 or 4 acceptable, started 5.
+#[test]
+fn of_a_soft_spawn_the_largest_allowed_number_is_started() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let soft = |count, soft: &str| {
+        let info = vec![("soft".to_owned(), soft.as_bytes().to_vec())];
+        gpc_bnr::Spec { info, ..spec(count) }
+    };
+    let spawn =
+        |specs| Request::SpawnMultiple { specs, preputs: Vec::new(), on_death: OnDeath::Kill, input: false };
+    let started = nodes.ask(TOOL, spawn(vec![soft(5, "2,4"), spec(1)]));
+    let Ok(Answer::Spawned { group, errors, .. }) = started else { panic!("{started:?}") };
+    assert_eq!(errors, [0, 0, 0, 0, gpc_bnr::LEFT_OUT, 0]);
+    assert_eq!(nodes.ask(TOOL, Request::Size(group)), Ok(Answer::Number(5)));
+    says(&nodes.refused(TOOL, spawn(vec![soft(5, "6:8")])), FaultKind::BadRequest, "soft");
+    // A node can also be requested by its host name.
+    let info = vec![("host".to_owned(), b"host5".to_vec())];
+    nodes.ask(TOOL, spawn(vec![gpc_bnr::Spec { info, ..spec(2) }])).unwrap();
+    let placed: Vec<_> = nodes.started.last().unwrap().blocks.iter().map(|block| block.node).collect();
+    assert_eq!(placed, [5]);
+}
+
+#[test]
+fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    nodes.holds = |order| matches!(order, gpc_bnr::order::Order::Died(_));
+    let serial = nodes.asks(TOOL, Request::Kill(group));
+    assert_eq!(state(&mut nodes, group), GroupState::Killed);
+    nodes.ends(member(group, 0), Exit::Signal(15));
+    nodes.ends(member(group, 1), Exit::Signal(15));
+    assert_eq!(nodes.answer(TOOL, serial), None);
+    nodes.kill_all();
+    assert_eq!(nodes.answer(TOOL, serial), Some(Ok(Answer::Done)));
+    assert_eq!(state(&mut nodes, group), GroupState::Ended);
+    // Another kill of the group is harmless; a group that does not exist cannot be killed.
+    assert_eq!(nodes.ask(TOOL, Request::Kill(group)), Ok(Answer::Done));
+    says(&nodes.refused(TOOL, Request::Kill(GroupId(9))), FaultKind::NoGroup, "g9");
+}
+
+/// Subscribes, and returns the groups whose deaths will be reported.
+fn subscribed(nodes: &mut Nodes, client: Client, group: GroupId) -> Vec<GroupId> {
+    match nodes.ask(client, Request::Subscribe(group)) {
+        Ok(Answer::Groups(groups)) => groups.iter().map(|status| status.group).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn whoever_subscribes_is_told_once_of_each_death_also_of_earlier_ones() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let watched = nodes.group(2, OnDeath::Notify);
+    let other = nodes.group(2, OnDeath::Notify);
+    nodes.ends(member(watched, 0), Exit::Code(4));
+    let client = process(other, 1);
+    for _ in 0..2 {
+        assert_eq!(subscribed(&mut nodes, client, watched), [watched]);
+    }
+    nodes.ends(member(watched, 1), Exit::Signal(6));
+    let told: Vec<_> = nodes.notices.iter().map(|(to, death)| (*to, death.member.rank, death.exit)).collect();
+    assert_eq!(told, [(client, 0, Exit::Code(4)), (client, 1, Exit::Signal(6))]);
+}
+
+#[test]
+fn a_group_is_opened_spawned_into_and_closed_by_those_who_opened_it() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    let over = Set::Group(group);
+    let (first, second) = (process(group, 0), process(group, 1));
+    let open = Request::Open { over: over.clone(), limit: None };
+    let before = nodes.asks(first, open.clone());
+    assert_eq!(nodes.answer(first, before), None);
+    let Ok(Answer::Group(child)) = nodes.ask(second, open) else { panic!() };
+    assert_eq!(nodes.answer(first, before), Some(Ok(Answer::Group(child))));
+    let size = nodes.asks(second, Request::Size(child));
+    let more = |count| Request::Spawn {
+        group: child,
+        specs: vec![spec(count)],
+        preputs: Vec::new(),
+        on_death: None,
+    };
+    nodes.ask(first, more(1)).unwrap();
+    nodes.ask(second, more(2)).unwrap();
+    says(&nodes.refused(TOOL, Request::Kill(child)), FaultKind::GroupOpen, "close it");
+    let close = Request::Close { over, group: child, limit: None };
+    let before = nodes.asks(first, close.clone());
+    let spawned = Answer::Spawned { group: child, errors: vec![0, 0, 0], same_domain: true };
+    assert_eq!(nodes.ask(second, close), Ok(spawned.clone()));
+    assert_eq!(nodes.answer(first, before), Some(Ok(spawned)));
+    assert_eq!(nodes.answer(second, size), Some(Ok(Answer::Number(3))));
+    says(&nodes.refused(first, more(1)), FaultKind::GroupClosed, &child.to_string());
+    let Ok(Answer::Identity(identity)) = nodes.ask(process(child, 2), Request::Init) else { panic!() };
+    assert_eq!((identity.parent, identity.size, identity.spec), (Some(group), 3, 1));
+}
+
+/// A program ended a group of its own by a kill, and its run was reported as failed. The head saw processes ended by
+/// SIGTERM, and not the reason.
+#[test]
+fn a_kill_that_a_process_asks_for_is_reported_before_the_deaths() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let (first, second) = (nodes.group(2, OnDeath::Kill), nodes.group(2, OnDeath::Kill));
+    nodes.ends(member(second, 1), Exit::Code(0));
+    nodes.asks(process(first, 1), Request::Kill(second));
+    nodes.asks(process(first, 0), Request::Kill(second));
+    nodes.asks(TOOL, Request::Kill(first));
+    assert_eq!(nodes.killed, [(second, member(first, 1), 1)], "once, and of processes alone");
+}
+
+/// A tool that watched a group learned of the deaths of what its processes spawned only after it had asked for these,
+/// too: later ends elsewhere came first.
+#[test]
+fn who_watches_a_group_hears_of_what_it_spawns_in_order() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Notify);
+    assert_eq!(nodes.spawned, []);
+    nodes.ask(TOOL, Request::Subscribe(group)).unwrap();
+    nodes.ask(process(group, 1), Request::Subscribe(group)).unwrap();
+    let started = nodes.ask(process(group, 0), spawn(2, OnDeath::Notify));
+    let Ok(Answer::Spawned { group: spawned, .. }) = started else { panic!("{started:?}") };
+    assert_eq!(nodes.spawned, [(spawned, 2)]);
+    let ends = [member(spawned, 1), member(group, 0), member(spawned, 0)];
+    ends.into_iter().for_each(|member| nodes.ends(member, Exit::Code(3)));
+    let told = |whom| nodes.notices.iter().filter(move |(to, _)| *to == whom).map(|(_, death)| death.member);
+    assert!(told(TOOL).eq(ends), "{:?}", nodes.notices);
+    assert!(told(process(group, 1)).eq([member(group, 0)]), "a process watches what it asks for");
+}
+
+#[test]
+fn two_groups_become_one_the_lower_number_in_front() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let (low, high) = (nodes.group(2, OnDeath::Kill), nodes.group(1, OnDeath::Kill));
+    let merge = |first, second| Request::Merge { first, second, limit: None };
+    let waiting = [
+        (process(low, 0), nodes.asks(process(low, 0), merge(low, high))),
+        (process(high, 0), nodes.asks(process(high, 0), merge(high, low))),
+    ];
+    let Ok(Answer::Group(both)) = nodes.ask(process(low, 1), merge(low, high)) else { panic!() };
+    for (client, serial) in waiting {
+        assert_eq!(nodes.answer(client, serial), Some(Ok(Answer::Group(both))));
+    }
+    assert_eq!(nodes.ask(process(high, 0), Request::Size(both)), Ok(Answer::Number(3)));
+    let Ok(Answer::Groups(groups)) = nodes.ask(TOOL, Request::Status(both)) else { panic!() };
+    let pids: Vec<_> = groups[0].members.iter().map(|status| (status.rank, status.pid)).collect();
+    assert_eq!(pids, [(0, Some(100)), (1, Some(101)), (2, Some(100))]);
+    let fence = Request::Fence { over: Set::Group(both), limit: None, tag: Vec::new() };
+    let waiting = [nodes.asks(process(low, 0), fence.clone()), nodes.asks(process(low, 1), fence.clone())];
+    assert_eq!(nodes.ask(process(high, 0), fence), Ok(Answer::Done));
+    assert_eq!(nodes.answer(process(low, 0), waiting[0]), Some(Ok(Answer::Done)));
+    // The answer to a subscription lists the parts: a process is identified by the group that it was started in.
+    assert_eq!(subscribed(&mut nodes, process(high, 0), both), [low, high]);
+    nodes.ends(member(low, 1), Exit::Code(3));
+    let told: Vec<_> = nodes.notices.iter().map(|(to, death)| (*to, death.member)).collect();
+    assert_eq!(told, [(process(high, 0), member(low, 1))]);
+    nodes.ask(TOOL, Request::Free(both)).unwrap();
+    says(&nodes.refused(TOOL, Request::Status(both)), FaultKind::NoGroup, &both.to_string());
+    says(&nodes.refused(process(high, 0), merge(low, high)), FaultKind::NotMember, "is of the first");
+}
+
+#[test]
+fn a_group_that_is_freed_goes_with_its_last_process_and_its_deaths_are_told_before() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Notify);
+    nodes.ask(TOOL, Request::Subscribe(group)).unwrap();
+    nodes.ask(TOOL, Request::Free(group)).unwrap();
+    assert_eq!(state(&mut nodes, group), GroupState::Running);
+    nodes.ends(member(group, 0), Exit::Code(1));
+    nodes.ends(member(group, 1), Exit::Code(1));
+    assert_eq!(nodes.notices.len(), 2);
+    says(&nodes.refused(TOOL, Request::Status(group)), FaultKind::NoGroup, &group.to_string());
+}
+
+#[test]
+fn a_domain_ends_at_all_nodes_when_nothing_is_left() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    let waiting =
+        nodes.asks(process(group, 0), Request::Fence { over: Set::Group(group), limit: None, tag: vec![] });
+    nodes.input(3, gpc_bnr::domain::Input::End);
+    says(&nodes.answer(process(group, 0), waiting).unwrap().unwrap_err(), FaultKind::DomainEnded, "ended");
+    assert_eq!(nodes.ended, []);
+    nodes.kill_all();
+    assert_eq!(nodes.ended, [5, 3]);
+    says(&nodes.refused(TOOL, Request::Groups), FaultKind::DomainEnded, "ended");
+}
+
+#[test]
+fn a_node_that_is_not_watched_ends_by_itself() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.group(2, OnDeath::Kill);
+    nodes.head_is_lost();
+    nodes.after(Duration::from_secs(61));
+    nodes.kill_all();
+    assert_eq!(nodes.ended, [5]);
+}
+
+/// A late subscriber was notified in the order of ranks, and considered a process that was killed later to be the
+/// cause.
+#[test]
+fn deaths_of_the_past_are_told_in_their_order() {
+    let mut nodes = Nodes::one();
+    let group = nodes.group(3, OnDeath::Kill);
+    let ends = [(2, Exit::Code(7)), (0, Exit::Signal(15)), (1, Exit::Signal(15))];
+    ends.iter().for_each(|(rank, exit)| nodes.ends(member(group, *rank), *exit));
+    nodes.ask(TOOL, Request::Subscribe(group)).unwrap();
+    let told: Vec<_> = nodes.notices.iter().map(|(_, death)| (death.member.rank, death.exit)).collect();
+    assert_eq!(told, ends);
+}

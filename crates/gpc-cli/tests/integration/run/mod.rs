@@ -1,0 +1,23 @@
+//! `gpc run` as users run it: real processes that are killed, flood, fork and lie; and `gpc ps`, `gpc db` and
+//! `gpc kill` beside it. Whatever happens, nothing is left.
+#![cfg(all(feature = "bnr", target_os = "linux"))]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
+)]
+
+mod bad;
+mod basic;
+mod crashes;
+mod crashes_hosts;
+mod crashes_output;
+mod crashes_random;
+mod ends;
+mod flood;
+mod mpi;
+mod nodes;
+mod pmi;
+mod scale;
+mod support;
+mod system;
+mod tools;

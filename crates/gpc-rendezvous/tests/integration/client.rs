@@ -1,0 +1,182 @@
+//! The client with peers that are not proper services: hostile, broken, or gone in the middle of an answer.
+
+#![cfg(feature = "client")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use chained_gpc::Secret;
+use gpc_rendezvous::client::{Client, ClientError, ClientOptions, ServiceUrl, draw_token};
+use gpc_rendezvous::token::ServiceToken;
+use gpc_rendezvous::{FaultKind, Handle, RankChoice, ResourceId, Scope, Spec};
+
+/// Answers one connection after another, each with one of these texts, and closes it. Returns the requests.
+fn answering(texts: Vec<String>) -> (ServiceUrl, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/rendezvous", listener.local_addr().unwrap());
+    let thread = thread::spawn(move || {
+        let answer = |text: String| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            let mut byte = [0];
+            while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                asked.push(byte[0]);
+            }
+            // The client may have closed the connection when it had read enough.
+            let _ = stream.write_all(text.as_bytes());
+            String::from_utf8(asked).unwrap()
+        };
+        texts.into_iter().map(answer).collect()
+    });
+    (url.parse().unwrap(), thread)
+}
+
+fn http(status: &str, content: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{content}", content.len())
+}
+
+fn handle(service: &ServiceUrl) -> Handle {
+    Handle::new(service.as_str(), ResourceId([5; 16])).unwrap()
+}
+
+fn client(limit: Duration) -> (Client, ServiceToken) {
+    let token = ServiceToken::of(&Secret::random().unwrap());
+    let mut options = ClientOptions::default();
+    (options.limit, options.token, options.data_max) = (limit, Some(token.clone()), 1 << 10);
+    (Client::new(&options).unwrap(), token)
+}
+
+/// A time limit that is long enough for any machine: it passes only if something is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_registration_whose_answer_is_lost_is_asked_again_with_the_same_token() {
+    let stands = http("201 Created", r#"{"rank":4,"tally":1,"capacity":9,"token":"x"}"#);
+    let ending = http("503 Service Unavailable", r#"{"code":"unavailable","detail":"ending"}"#);
+    let (service, asked) = answering(vec![String::new(), "HTTP/1.1 201 Cr".into(), ending, stands]);
+    let (client, _) = client(PATIENCE);
+    let own = draw_token().unwrap();
+    let registered = client.register(&handle(&service), RankChoice::Assign, &own, "", None).unwrap();
+    assert_eq!(registered.rank, 4);
+    let asked = asked.join().unwrap();
+    assert!(asked.len() == 4 && asked.iter().all(|asked| asked.contains(own.as_str())), "{asked:?}");
+}
+
+/// A request to a service that was full, or that answered 503 with an unknown code, was not repeated, although other
+/// resources end all the time.
+#[test]
+fn a_service_that_is_full_is_asked_again() {
+    let full = http("503 Service Unavailable", r#"{"code":"service-full","detail":"it has 9 resources"}"#);
+    let unknown = http("503 Service Unavailable", r#"{"code":"on-fire","detail":"come again"}"#);
+    let stands = http("201 Created", r#"{"rank":4,"tally":1,"capacity":9,"token":"x"}"#);
+    let (service, asked) = answering(vec![full.clone(), unknown, stands]);
+    let (patient, _) = client(PATIENCE);
+    let own = draw_token().unwrap();
+    assert_eq!(patient.register(&handle(&service), RankChoice::Assign, &own, "", None).unwrap().rank, 4);
+    assert_eq!(asked.join().unwrap().len(), 3);
+    // At the time limit the error is the service's fault.
+    let (service, _) = answering(vec![full]);
+    let (hasty, _) = client(Duration::ZERO);
+    let fault = hasty.create(&service, &Spec::new(1)).unwrap_err();
+    assert_eq!(fault.fault().unwrap().kind, FaultKind::ServiceFull);
+}
+
+/// A service that answered that its disk was full was said to be unreachable, with the advice to check its URL.
+#[test]
+fn a_service_that_is_not_available_is_said_to_be_so() {
+    let full = r#"{"code":"unavailable","detail":"it cannot write its store: the disk is full"}"#;
+    let (service, _) = answering(vec![http("503 Service Unavailable", full)]);
+    let (hasty, _) = client(Duration::ZERO);
+    let error = hasty.create(&service, &Spec::new(1)).unwrap_err();
+    assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(": it cannot write its store: the disk is full; try again later"), "{text}");
+    assert!(
+        text.contains(service.as_str()) && !text.contains("reached") && !text.contains("URL is"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_resource_is_not_created_twice() {
+    let (service, asked) = answering(vec![String::new()]);
+    let (client, _) = client(PATIENCE);
+    let error = client.create(&service, &Spec::new(1)).unwrap_err().to_string();
+    assert!(error.contains("it may have done what it was asked for"), "{error}");
+    assert_eq!(asked.join().unwrap().len(), 1);
+}
+
+#[test]
+fn an_end_whose_answer_is_lost_is_no_fault() {
+    let gone = http("410 Gone", r#"{"code":"destroyed","detail":"on request"}"#);
+    let (client, _) = client(PATIENCE);
+    let (service, _) = answering(vec![String::new(), gone.clone()]);
+    client.destroy(&handle(&service)).unwrap();
+    let (service, _) = answering(vec![gone]);
+    let fault = client.destroy(&handle(&service)).unwrap_err();
+    assert_eq!(fault.fault().unwrap().kind, FaultKind::Destroyed);
+}
+
+#[test]
+fn the_token_goes_to_nobody_else_and_is_not_said() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let location = format!("http://{}/rendezvous", elsewhere.local_addr().unwrap());
+    let away = format!(
+        "HTTP/1.1 307 Away\r\nlocation: {location}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    );
+    let (service, asked) = answering(vec![away]);
+    let (client, token) = client(PATIENCE);
+    let error = client.properties(&handle(&service)).unwrap_err().to_string();
+    assert!(error.contains("it leads elsewhere, and is not followed"), "{error}");
+    assert!(asked.join().unwrap()[0].contains(token.to_text().as_str()), "the service itself has it");
+    assert!(
+        !error.contains(token.to_text().as_str())
+            && !format!("{client:?}").contains(token.to_text().as_str())
+    );
+    assert!(elsewhere.accept().is_err(), "nobody has connected");
+}
+
+#[test]
+fn what_makes_no_sense_is_neither_believed_nor_taken_whole() {
+    let (client, _) = client(PATIENCE);
+    for (text, said) in [
+        (http("200 OK", "<html>\u{1b}[2J"), "`<html>\\u{1b}[2J`"),
+        (http("200 OK", &"x".repeat(1 << 20)), "its answer is longer than "),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffff\r\n".to_owned()
+                + &"x".repeat(1 << 20),
+            "its answer is longer than ",
+        ),
+    ] {
+        let (service, _) = answering(vec![text]);
+        let error = client.properties(&handle(&service)).unwrap_err().to_string();
+        assert!(error.contains(said) && error.len() < 1000, "{error}");
+    }
+}
+
+#[test]
+fn nobody_is_waited_for_longer_than_is_said() {
+    // It accepts connections, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let service: ServiceUrl = format!("http://{}", silent.local_addr().unwrap()).parse().unwrap();
+    let (client, _) = client(Duration::from_millis(100));
+    let error = client.properties(&handle(&service)).unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    let error = client.wait(&handle(&service), Scope::Own, None, Duration::from_millis(100)).unwrap_err();
+    assert!(error.to_string().contains("no answer within"), "{error}");
+    drop(silent);
+    let error = client.properties(&handle(&service)).unwrap_err().to_string();
+    assert!(error.contains("refused") && error.contains(service.as_str()), "{error}");
+}
+
+#[test]
+fn https_wants_an_authority() {
+    let (client, _) = client(PATIENCE);
+    let service: ServiceUrl = "https://127.0.0.1:1/rendezvous".parse().unwrap();
+    let error = client.properties(&handle(&service)).unwrap_err();
+    let said = if cfg!(feature = "tls") { "--ca FILE" } else { "built without TLS" };
+    assert!(error.to_string().contains(said), "{error}");
+}

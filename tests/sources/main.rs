@@ -1,0 +1,6 @@
+//! The rules for the sources: floors, circles of imports, style and length.
+
+mod circles;
+mod files;
+mod floors;
+mod tidy;
