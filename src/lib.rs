@@ -165,7 +165,7 @@
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
 //! | `hint.rs` | branch hints |
-//! | `clock.rs` | the clock of services and launchers |
+//! | `clocks.rs` | the clock of services and launchers |
 //! | `snapshot.rs` | what a node or a service holds, for tests |
 //!
 //! ## wire
@@ -317,7 +317,7 @@
 
 pub mod bootstrap;
 pub mod chain;
-mod clock;
+mod clocks;
 mod hint;
 mod launchers;
 pub mod peering;
@@ -332,7 +332,7 @@ pub use bytes::Bytes;
 #[doc(inline)]
 pub use chain::{Heartbeat, Reply};
 #[doc(inline)]
-pub use clock::{Clock, TimeLimit};
+pub use clocks::{Clock, TimeLimit};
 /// Trees and lists of ids, a separate crate; its main items are re-exported here.
 #[doc(no_inline)]
 pub use gpc_trees as trees;

@@ -1,5 +1,5 @@
-//! What a node or a service holds, counted by itself. Compiled for tests only (feature `snapshot`), which assert at their
-//! end that nothing is left.
+//! What a node or a service holds, counted by itself. Compiled for tests only (feature `snapshot`), which assert at
+//! their end that nothing is left.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Tests of the library from outside, but for the state machine of calls (`tests/chain`): the wire, links, bootstrap, and nodes over real sockets.
+//! Tests of the library from outside, but for the state machine of calls (`tests/chain`): the wire, links, bootstrap,
+//! and nodes over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -49,7 +49,7 @@ const FLOORS: &[Floor] = &[
     Floor { folder: "src/hint.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor { folder: "src/snapshot.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor {
-        folder: "src/clock.rs",
+        folder: "src/clocks.rs",
         floors: &[],
         packages: &[],
         banned: &["net", "thread", "fs", "process", "env"],

@@ -1,8 +1,8 @@
 //! The clock of services and launchers: what their drivers read the time with, and the time limits of their waits.
 //!
-//! A driver gets its clock as an argument. Production code passes [`Clock::system`]; a test passes a clock that it moves
-//! by hand ([`Clock::reading`]), so limits of minutes are tested in an instant. The event loop of a node has a clock of
-//! its own, which it reads at most once a turn.
+//! A driver gets its clock as an argument. Production code passes [`Clock::system`]; a test passes a clock that it
+//! moves by hand ([`Clock::reading`]), so limits of minutes are tested in an instant. The event loop of a node has a
+//! clock of its own, which it reads at most once a turn.
 #![allow(clippy::disallowed_methods, reason = "this is where services and launchers read the time")]
 
 use std::fmt;
