@@ -257,28 +257,20 @@ impl<'a> History<'a> {
         since
     }
 
-    /// The [`subscriptions`](Self::subscriptions), and those that follow from them: a tool at the head that watches a
-    /// group also watches the groups that its processes spawn. The second value lists subscriptions without required
-    /// notices: the parent group may have been removed before.
-    pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeSet<Subscription>) {
-        let (mut since, mut vague) = (self.subscriptions(), BTreeSet::new());
+    /// The places from which a client may, and from which it must, receive the deaths of a group: its
+    /// [`subscriptions`](Self::subscriptions), and those that follow from them. A tool at the head that watches a group
+    /// also watches the groups that its processes spawn, unless the first was removed before.
+    pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeMap<Subscription, usize>) {
+        let (mut may, mut must) = (self.subscriptions(), self.subscriptions());
         for (at, seen) in self.seen.iter().enumerate() {
             let Seen::Spawned(group) = seen else { continue };
             let Some(parent) = self.layouts.get(group).and_then(|layout| layout.parent) else { continue };
-            let watches = |((client, of), from): &(&Subscription, &usize)| {
-                *of == parent && **from < at && matches!(client, Client::Tool(_))
-            };
-            let tools: Vec<Client> = since.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
-            for tool in tools {
-                let asks = since.contains_key(&(tool, *group));
-                if !asks && (vague.contains(&(tool, parent)) || self.may_be_removed(parent, at)) {
-                    vague.insert((tool, *group));
-                }
-                let first = since.entry((tool, *group)).or_insert(at);
-                *first = (*first).min(at);
+            inherit(&mut may, parent, *group, at);
+            if !self.may_be_removed(parent, at) {
+                inherit(&mut must, parent, *group, at);
             }
         }
-        (since, vague)
+        (may, must)
     }
 
     /// Whether a request to free a group, which was not refused, may have been carried out by then.
@@ -287,6 +279,18 @@ impl<'a> History<'a> {
             let is_refused = || self.answers.get(client).is_some_and(|(_, answer, _)| answer.is_err());
             *asked <= at && **request == Request::Free(group) && !is_refused()
         })
+    }
+}
+
+/// The tools that watch `parent` at this place also watch `group` from there on.
+fn inherit(watched: &mut BTreeMap<Subscription, usize>, parent: GroupId, group: GroupId, at: usize) {
+    let watches = |((client, of), from): &(&Subscription, &usize)| {
+        *of == parent && **from < at && matches!(client, Client::Tool(_))
+    };
+    let tools: Vec<Client> = watched.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
+    for tool in tools {
+        let first = watched.entry((tool, group)).or_insert(at);
+        *first = (*first).min(at);
     }
 }
 

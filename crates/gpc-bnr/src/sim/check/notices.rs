@@ -26,11 +26,11 @@ pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 
 /// Each subscriber is notified of each death once; other clients are not.
 pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    let (since, vague) = history.watched();
+    let (may, must) = history.watched();
     let mut told = BTreeMap::new();
     for (at, seen) in history.seen.iter().enumerate() {
         let Seen::Noticed { client, death } = seen else { continue };
-        if since.get(&(*client, death.member.group)).is_none_or(|since| *since > at) {
+        if may.get(&(*client, death.member.group)).is_none_or(|since| *since > at) {
             wrong.push((at, format!("{client:?} is told of {death:?}, and has not asked")));
         }
         if told.insert((*client, death.member), at).is_some() {
@@ -38,12 +38,8 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         }
         wrong.extend(history.was_no_death(death, at).map(|what| (at, format!("{client:?} is {what}"))));
     }
-    for ((client, group), since) in &since {
+    for ((client, group), since) in &must {
         let freed = history.is_freed(*group, usize::MAX);
-        // A subscription to a removed group is refused, so no notice is required.
-        if vague.contains(&(*client, *group)) {
-            continue;
-        }
         if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
             continue;
         }
