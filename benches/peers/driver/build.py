@@ -105,12 +105,12 @@ def rust(family, built):
     target = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "peers"
     package = RUST_PACKAGES[family]
     build_rust(HERE / "rpc", ["--package", package], target)
-    built.programs[package] = target / "release" / package
+    built.programs[package] = target / "dist" / package
     if family == "gpc":
         build_rust(PROJECT, ["--bin", "gpc"], target)
-        built.programs["gpc"] = target / "release" / "gpc"
+        built.programs["gpc"] = target / "dist" / "gpc"
 
 
 def build_rust(workspace, what, target):
     manifest = ["--manifest-path", str(workspace / "Cargo.toml"), "--target-dir", str(target)]
-    run(["cargo", "build", "--release", "--locked", "--quiet", *manifest, *what], f"cargo build {' '.join(what)}")
+    run(["cargo", "build", "--profile", "dist", "--locked", "--quiet", *manifest, *what], f"cargo build {' '.join(what)}")
