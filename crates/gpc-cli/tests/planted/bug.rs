@@ -11,8 +11,16 @@
 //! + replacement, in which `planted!()` is true if this bug is switched on
 //! ```
 //!
+//! A bug that no simulated world reaches has one line in place of `checker:` and `sim:`, the tests that must fail:
+//!
+//! ```text
+//! tests: PACKAGE FILTER [FILTER...]
+//! ```
+//!
+//! Each filter is a part of the names of some tests of that package, as `cargo test` takes it.
+//!
 //! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are comments. A file given by hand
-//! needs neither `checker:` nor `sim:`.
+//! needs none of `checker:`, `sim:` and `tests:`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -33,7 +41,40 @@ pub(super) struct Bug {
     pub(super) breaks: String,
     pub(super) checker: String,
     pub(super) sim: String,
+    pub(super) tests: Option<Tests>,
     pub(super) pieces: Vec<Piece>,
+}
+
+/// The tests that must fail if a bug is switched on.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Tests {
+    pub(super) package: String,
+    /// Parts of the names of tests.
+    pub(super) filters: Vec<String>,
+}
+
+impl Tests {
+    /// Parses the rest of a line `tests:`; `None` if it has no filter.
+    fn of(line: &str) -> Option<Tests> {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let package = words.next()?;
+        let filters: Vec<String> = words.collect();
+        (!filters.is_empty()).then_some(Tests { package, filters })
+    }
+
+    /// Formats the tests like the line.
+    pub(super) fn written(&self) -> String {
+        format!("{} {}", self.package, self.filters.join(" "))
+    }
+
+    /// Returns the folder of a package, from that of the project.
+    pub(super) fn folder(package: &str) -> String {
+        match package {
+            "chained-gpc" => String::new(),
+            "gpc-trees" => "trees".into(),
+            package => format!("crates/{package}"),
+        }
+    }
 }
 
 /// A change of a bug in one place.
@@ -123,7 +164,16 @@ fn add(bug: &mut Bug, line: &str) -> Result<(), String> {
         (Some(("in", file)), _) => bug.pieces.push(Piece { file: file.into(), ..Piece::default() }),
         (Some(("checker", checker)), None) => bug.checker = checker.into(),
         (Some(("sim", sim)), None) => bug.sim = sim.into(),
-        (_, None) if bug.checker.is_empty() && bug.sim.is_empty() && !line.starts_with(['-', '+']) => {
+        (Some(("tests", tests)), None) => {
+            bug.tests =
+                Some(Tests::of(tests).ok_or("which tests? Write `tests: PACKAGE FILTER [FILTER...]`")?);
+        }
+        (_, None)
+            if bug.checker.is_empty()
+                && bug.sim.is_empty()
+                && bug.tests.is_none()
+                && !line.starts_with(['-', '+']) =>
+        {
             if !bug.breaks.is_empty() {
                 bug.breaks.push(' ');
             }
@@ -150,7 +200,10 @@ fn add_line(text: &mut String, line: &str) {
 
 /// Checks that the last bug of a file is complete.
 fn check_last(bugs: &[Bug]) -> Result<(), String> {
-    let Some(Bug { name, pieces, .. }) = bugs.last() else { return Ok(()) };
+    let Some(Bug { name, checker, sim, tests, pieces, .. }) = bugs.last() else { return Ok(()) };
+    if tests.is_some() && !(checker.is_empty() && sim.is_empty()) {
+        return Err(format!("{name}: either tests catch it, or a checker: remove `tests:`, or the others"));
+    }
     if pieces.is_empty() {
         return Err(format!(
             "{name} changes nothing: add `in: FILE`, `- text that is there`, `+ text instead`"
@@ -170,10 +223,11 @@ fn check_last(bugs: &[Bug]) -> Result<(), String> {
 
 /// Formats a bug like the files.
 pub(super) fn written(bug: &Bug) -> String {
-    let Bug { name, breaks, checker, sim, pieces } = bug;
+    let Bug { name, breaks, checker, sim, tests, pieces } = bug;
+    let tests = tests.as_ref().map(Tests::written).unwrap_or_default();
     let mut text = format!("== {name}\n");
     // Writing to a string never fails.
-    for (head, line) in [("", breaks), ("checker: ", checker), ("sim: ", sim)] {
+    for (head, line) in [("", breaks), ("checker: ", checker), ("sim: ", sim), ("tests: ", &tests)] {
         if !line.is_empty() {
             let _ = writeln!(text, "{head}{line}");
         }
@@ -205,17 +259,32 @@ pub(super) fn place(bug: &Bug, piece: &Piece, text: &str) -> Result<Range<usize>
     }
 }
 
+/// Whether a path is that of a source file of a crate, from the folder of the project.
+pub(super) fn is_source(file: &str) -> bool {
+    let inside = |path: &str| path.split('/').nth(1) == Some("src");
+    let of_crate = file.strip_prefix("crates/").is_some_and(inside);
+    (of_crate || file.starts_with("src/") || file.starts_with("trees/src/")) && !file.contains("..")
+}
+
+/// Returns the path of the function for the switch, in the crate of a file.
+fn switch_home(file: &str) -> &'static str {
+    let of = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
+    match file {
+        _ if of(&["trees/"]) => "crate",
+        // These depend on the library; the others have both.
+        _ if of(&["crates/gpc-bnr/", "crates/gpc-impi/", "crates/gpc-pmix/", "crates/gpc-rendezvous/"]) => {
+            "chained_gpc::trees"
+        }
+        _ => "gpc_trees",
+    }
+}
+
 /// Plants the pieces of all bugs in a file's text, each behind its switch.
 ///
 /// # Errors
 /// A message, if the text of a piece does not occur exactly once, or two pieces overlap.
 pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<Planted, String> {
-    // The crate that has the function for the switch.
-    let home = match file {
-        file if file.starts_with("trees/") => "crate",
-        file if file.starts_with("crates/gpc-bnr/") => "chained_gpc::trees",
-        _ => "gpc_trees",
-    };
+    let home = switch_home(file);
     let mut places: BTreeMap<usize, (&Bug, &Piece)> = BTreeMap::new();
     for bug in bugs {
         for piece in bug.pieces.iter().filter(|piece| piece.file == file) {

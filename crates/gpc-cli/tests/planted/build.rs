@@ -15,27 +15,20 @@ pub(super) const VARIABLE: &str = "GPC_PLANTED";
 /// Features for the worlds of groups.
 const BNR: &[&str] = &["--features", "bnr"];
 
-/// Files and folders of the project that a build needs.
-const SOURCES: [&str; 15] = [
+/// Files and folders of the project that a build, or a test, needs. The crate that all others use comes last.
+const SOURCES: [&str; 11] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
     "src",
-    "crates/gpc-sim",
-    "crates/gpc-launch",
-    "trees",
-    "crates/gpc-pmix",
-    "crates/gpc-rendezvous",
-    "crates/gpc-impi",
-    "crates/gpc-bnr",
-    "crates/gpc-test-support",
+    "crates",
     "benches",
-    "crates/gpc-cli/Cargo.toml",
-    "crates/gpc-cli/src",
+    "docs",
+    "examples",
+    "fuzz",
+    "tests",
+    "trees",
 ];
-
-/// Files and folders that the tests of the crate also need.
-const TESTS: [&str; 2] = ["tests", "docs/wire.md"];
 
 /// The function that every switch calls, added to the end of the crate that all others use.
 const SWITCH_FUNCTION: &str = "
@@ -49,72 +42,86 @@ pub fn planted(name: &str) -> bool {
 /// File of the crate that all others use.
 pub(super) const SHARED: &str = "trees/src/lib.rs";
 
+/// What a test build makes.
+pub(super) enum Product<'a> {
+    /// The command `gpc`, for worlds of groups too.
+    Gpc,
+    /// The test programs of packages, with all their features.
+    Tests(&'a BTreeSet<&'a str>),
+}
+
 /// A test build.
 pub(super) struct Build {
-    /// Path of its `gpc`.
-    pub(super) gpc: PathBuf,
+    /// Cargo's messages, one JSON object a line.
+    pub(super) messages: String,
     /// Names of bugs with which it does not compile, and which it does not have.
     pub(super) dropped: BTreeSet<String>,
 }
 
-/// Makes the test build in a folder of that name, which is kept. Returns the path of its `gpc`.
-pub(super) fn build(folder: &str, bugs: &[Bug]) -> PathBuf {
-    copy_all(folder, bugs);
-    built(folder, BNR)
-}
-
-/// Makes a test build of changed sources.
+/// Makes a test build of changed sources in a folder of that name, which is kept. Returns the path of its `gpc`.
 pub(super) fn build_changed(folder: &str, change: &mut Change<'_>) -> PathBuf {
     copy_changed(folder, change);
     // Worlds of calls and of links need no groups.
-    built(folder, &[])
-}
-
-fn built(folder: &str, features: &[&str]) -> PathBuf {
-    let output =
-        cargo(folder, features).arg("--quiet").output().expect("cargo runs this test, so it is there");
+    let output = cargo(folder, &[]).arg("--quiet").output().expect("cargo runs this test, so it is there");
     assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
     gpc(folder)
 }
 
-/// Builds the tests of the crate from the sources in that folder. Returns the paths of their programs.
+/// Builds some tests of the library from the sources in that folder. Returns the paths of their programs.
 ///
 /// # Errors
 /// The output of the compiler.
 pub(super) fn build_tests(folder: &str, targets: &[&str]) -> Result<Vec<PathBuf>, String> {
-    let copy = copied(folder);
-    let mut kept = BTreeSet::new();
-    for name in TESTS {
-        copy_over(name, &copy, &mut |_, text| text.into(), &mut kept);
-    }
     let mut cargo = cargo_in(folder, "test");
     cargo.args(["--no-run", "--package", "chained-gpc", "--message-format", "json"]).args(targets);
     let output = cargo.output().expect("cargo runs this test, so it is there");
     if !output.status.success() {
         return Err(format!("the tests: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    let program = |line: &str| {
-        let entry: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(entry["executable"].as_str()?))
-    };
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(program).collect())
+    Ok(programs(&String::from_utf8_lossy(&output.stdout)).into_iter().map(|(_, path)| path).collect())
 }
 
-/// Makes the test build of the bugs that compile. Each attempt omits at least one more, so this ends.
+/// Returns the programs of tests in the messages of cargo, with their packages.
+pub(super) fn programs(messages: &str) -> Vec<(String, PathBuf)> {
+    let program = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+        let path = entry["executable"].as_str().filter(|_| entry["profile"]["test"] == true)?;
+        Some((package(entry["package_id"].as_str()?)?.to_owned(), PathBuf::from(path)))
+    };
+    messages.lines().filter_map(program).collect()
+}
+
+/// Returns the name in the id of a package: `path+file:///a/name#0.1.0`, or `path+file:///a/folder#name@0.1.0`.
+fn package(id: &str) -> Option<&str> {
+    let (path, end) = id.split_once('#')?;
+    end.split_once('@').map(|(name, _)| name).or_else(|| path.rsplit('/').next())
+}
+
+/// Makes the test build of the bugs that compile, in a folder of that name, which is kept. Each attempt omits at least
+/// one more, so this ends.
 ///
 /// # Errors
 /// A message, if the sources do not compile for another reason, or a text does not occur.
-pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, String> {
+pub(super) fn build_what_compiles(
+    folder: &str,
+    bugs: &[Bug],
+    product: &Product<'_>,
+) -> Result<Build, String> {
     let mut dropped = BTreeSet::new();
     loop {
         let left: Vec<Bug> = bugs.iter().filter(|bug| !dropped.contains(&bug.name)).cloned().collect();
         let places = copy_all(folder, &left);
-        let output = cargo(folder, BNR).args(["--message-format", "json"]).output();
+        let mut cargo = match product {
+            Product::Gpc => cargo(folder, BNR),
+            Product::Tests(packages) => cargo_tests(folder, packages),
+        };
+        let output = cargo.args(["--message-format", "json"]).output();
         let output = output.expect("cargo runs this test, so it is there");
+        let messages = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() {
-            return Ok(Build { gpc: gpc(folder), dropped });
+            return Ok(Build { messages, dropped });
         }
-        let blamed = blamed(&String::from_utf8_lossy(&output.stdout), &places);
+        let blamed = blamed(&messages, &places);
         if blamed.is_empty() {
             return Err(format!(
                 "the test build fails, and no bug is to blame for it. Does the project build without bugs?\n{}",
@@ -166,7 +173,8 @@ fn folder_of(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn gpc(folder: &str) -> PathBuf {
+/// Returns the path of the `gpc` of a test build.
+pub(super) fn gpc(folder: &str) -> PathBuf {
     folder_of(folder).join("target/debug").join(format!("gpc{}", std::env::consts::EXE_SUFFIX))
 }
 
@@ -187,6 +195,14 @@ fn cargo(folder: &str, features: &[&str]) -> Command {
     for package in simulated.into_iter().chain(["bytes", "libmimalloc-sys", "mimalloc", "smallvec"]) {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=2")]);
     }
+    cargo
+}
+
+/// Returns the command that builds the test programs of packages. Examples and benchmarks are not among them.
+fn cargo_tests(folder: &str, packages: &BTreeSet<&str>) -> Command {
+    let mut cargo = cargo_in(folder, "test");
+    cargo.args(["--no-run", "--tests", "--all-features"]);
+    cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo
 }
 
@@ -238,12 +254,17 @@ fn copy_over(name: &str, copy: &Path, change: &mut Change<'_>, kept: &mut BTreeS
         }
         return;
     }
-    let Ok(text) = fs::read_to_string(&from) else { return };
-    let text = change(name, &text);
+    let Ok(bytes) = fs::read(&from) else { return };
+    let bytes = match String::from_utf8(bytes) {
+        Ok(text) => change(name, &text).into_bytes(),
+        Err(no_text) => no_text.into_bytes(),
+    };
     let to = copy.join(name);
-    if fs::read_to_string(&to).ok().as_deref() != Some(text.as_str()) {
+    if fs::read(&to).ok().as_deref() != Some(bytes.as_slice()) {
         fs::create_dir_all(to.parent().expect("it is inside the copy")).unwrap();
-        fs::write(&to, text).unwrap();
+        fs::write(&to, bytes).unwrap();
+        // Tests run some of the files.
+        fs::set_permissions(&to, fs::metadata(&from).unwrap().permissions()).unwrap();
     }
     kept.insert(to);
 }

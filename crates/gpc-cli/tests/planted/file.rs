@@ -11,9 +11,10 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::bug::{Bug, Piece, parse, place, planted, read_file, written};
-use super::build::{build_what_compiles, copied};
+use super::bug::{Bug, Piece, is_source, parse, place, planted, read_file, written};
+use super::build::{Product, build_what_compiles, copied, gpc};
 use super::mutants::mutants;
+use super::programs::{Programs, line_of_tests};
 use super::swarms::{Caught, Mode, all_modes, caught, differs, line, sound, summary};
 use super::{root, side_by_side, tested};
 
@@ -136,10 +137,9 @@ fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
 /// # Errors
 /// A message, if it does not exist.
 fn source(bug: &str, file: &str) -> Result<String, String> {
-    let parts = ["src/", "trees/src/", "crates/gpc-cli/src/", "crates/gpc-bnr/src/"];
-    if !parts.iter().any(|part| file.starts_with(part)) || file.contains("..") {
+    if !is_source(file) {
         return Err(format!(
-            "{bug}: {file:.80?} is not simulated: bugs go into src/chain, src/peering, src/wire, trees/src or crates/gpc-bnr/src/domain"
+            "{bug}: {file:.80?} is no source file of the project: bugs go into src, trees/src or crates/NAME/src"
         ));
     }
     fs::read_to_string(root().join(file)).map_err(|error| {
@@ -149,8 +149,9 @@ fn source(bug: &str, file: &str) -> Result<String, String> {
     })
 }
 
-/// Builds the bugs and tries each of them. If requested, bugs that nothing catches are also tried with the tests of the
-/// crate. Prints a line for each bug. Returns the results, and the names of bugs that do not compile.
+/// Builds the bugs and tries each of them: those with tests by these, the others in worlds. If requested, bugs that no
+/// world shows are also tried with the tests of the library. Prints a line for each bug. Returns the results, and the
+/// names of bugs that do not compile.
 ///
 /// # Errors
 /// A message, if the bugs cannot be tried.
@@ -161,31 +162,59 @@ fn tried(
     with_tests: bool,
 ) -> Result<(Results, BTreeSet<String>), String> {
     let (mut results, mut dropped) = (Vec::new(), BTreeSet::new());
-    for batch in batches(bugs)? {
-        let build = build_what_compiles(folder, &batch)?;
-        let batch: Vec<Bug> = batch.into_iter().filter(|bug| !build.dropped.contains(&bug.name)).collect();
-        dropped.extend(build.dropped);
-        let reached = |mode: &Mode| batch.iter().any(|bug| mode.reaches(bug));
-        let wanted = all_modes().into_iter().filter(|mode| mode.name.starts_with(of) && reached(mode));
-        let wanted = wanted.collect();
-        let modes = sound(&build.gpc, wanted)?;
-        let judged = side_by_side(&batch, |bug| {
-            let caught = caught(&build.gpc, bug, &modes);
-            println!("{}", line(bug, caught.as_ref()));
-            caught
-        });
-        let mut judged: Results = batch.into_iter().zip(judged).collect();
-        if with_tests && judged.iter().any(|(_, caught)| caught.is_none()) {
-            let programs = tested::programs(folder)?;
-            for (bug, caught) in judged.iter_mut().filter(|(_, caught)| caught.is_none()) {
-                *caught = tested::caught(&programs, &bug.name, &copied(folder))
-                    .or_else(|| differs(&build.gpc, bug, &modes));
-                println!("{}", line(bug, caught.as_ref()));
-            }
+    for mut batch in batches(bugs)? {
+        if batch.iter().any(|bug| bug.tests.is_none()) {
+            let build = build_what_compiles(folder, &batch, &Product::Gpc)?;
+            batch.retain(|bug| !build.dropped.contains(&bug.name));
+            dropped.extend(build.dropped);
+            let in_worlds: Vec<Bug> = batch.iter().filter(|bug| bug.tests.is_none()).cloned().collect();
+            results.extend(tried_in_worlds(folder, in_worlds, of, with_tests)?);
         }
-        results.extend(judged);
+        if batch.iter().any(|bug| bug.tests.is_some()) {
+            let (found, not_compiled) = tried_by_tests(folder, &batch)?;
+            results.extend(found);
+            dropped.extend(not_compiled);
+        }
     }
     Ok((results, dropped))
+}
+
+/// Tries bugs of the build in that folder in worlds.
+fn tried_in_worlds(folder: &str, bugs: Vec<Bug>, of: &str, with_tests: bool) -> Result<Results, String> {
+    let gpc = gpc(folder);
+    let reached = |mode: &Mode| bugs.iter().any(|bug| mode.reaches(bug));
+    let wanted = all_modes().into_iter().filter(|mode| mode.name.starts_with(of) && reached(mode));
+    let modes = sound(&gpc, wanted.collect())?;
+    let judged = side_by_side(&bugs, |bug| {
+        let caught = caught(&gpc, bug, &modes);
+        println!("{}", line(bug, caught.as_ref()));
+        caught
+    });
+    let mut judged: Results = bugs.into_iter().zip(judged).collect();
+    if with_tests && judged.iter().any(|(_, caught)| caught.is_none()) {
+        let programs = tested::programs(folder)?;
+        for (bug, caught) in judged.iter_mut().filter(|(_, caught)| caught.is_none()) {
+            *caught =
+                tested::caught(&programs, &bug.name, &copied(folder)).or_else(|| differs(&gpc, bug, &modes));
+            println!("{}", line(bug, caught.as_ref()));
+        }
+    }
+    Ok(judged)
+}
+
+/// Tries those bugs of a batch that name tests.
+fn tried_by_tests(folder: &str, batch: &[Bug]) -> Result<(Results, BTreeSet<String>), String> {
+    let packages = batch.iter().flat_map(|bug| &bug.tests).map(|tests| tests.package.as_str()).collect();
+    let build = build_what_compiles(folder, batch, &Product::Tests(&packages))?;
+    let left = batch.iter().filter(|bug| bug.tests.is_some() && !build.dropped.contains(&bug.name));
+    let left: Vec<Bug> = left.cloned().collect();
+    let judged = Programs::of(folder, &build.messages).try_all(&left, |bug, judged| {
+        println!("{}", line_of_tests(bug, judged));
+    });
+    let caught = judged
+        .into_iter()
+        .map(|judged| judged.ok().map(|(test, _)| Caught { mode: "tests".into(), by: test, runs: None }));
+    Ok((left.into_iter().zip(caught).collect(), build.dropped))
 }
 
 /// Shuffles by a seed, equally on every machine: with the high half of Knuth's linear congruential generator.
@@ -347,7 +376,7 @@ fn a_bad_file_says_where_and_what_to_do() {
         batches(&parse(&text).unwrap()).unwrap_err()
     };
     assert!(of("src/chain/nowhere.rs", "x").contains("`in:` takes the path"));
-    assert!(of("/etc/passwd", "x").contains("is not simulated"));
+    assert!(of("/etc/passwd", "x").contains("is no source file"));
     assert!(of("src/chain/mod.rs", "no such text").contains("0 times, and not once"));
     assert!(read_file(Path::new("/nowhere")).unwrap_err().contains("give the path"));
     assert!(MutantOptions::of("--count many").unwrap_err().contains("that is no number"));

@@ -11,6 +11,7 @@ mod build;
 mod counters;
 mod file;
 mod mutants;
+mod programs;
 mod reached;
 mod swarms;
 mod tested;
@@ -24,7 +25,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use bug::{Bug, parse, planted};
+use bug::{Bug, Tests, is_source, parse, planted};
+use build::{Product, build_what_compiles, gpc};
+use programs::{Programs, line_of_tests};
 
 /// Enough for any machine: this time passes only if a bug makes a run endless.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -170,16 +173,20 @@ fn the_list_is_true_of_the_code_as_it_is() {
     assert_eq!(names.len(), bugs.len(), "a name is there twice");
     assert!(bugs.len() >= BUGS_MIN, "{} bugs", bugs.len());
     for bug in &bugs {
-        let Bug { name, breaks, checker, sim, pieces } = bug;
-        assert!(!breaks.is_empty() && !checker.is_empty() && sim.starts_with("-n "), "{bug:?}");
+        let Bug { name, breaks, checker, sim, tests, pieces } = bug;
+        let in_worlds = !checker.is_empty() && sim.starts_with("-n ");
+        assert!(!breaks.is_empty() && in_worlds != tests.is_some(), "{bug:?}");
+        if let Some(Tests { package, .. }) = tests {
+            let manifest = root().join(Tests::folder(package)).join("Cargo.toml");
+            assert!(manifest.is_file(), "{name}: {package} is no package");
+        }
         assert!(!pieces.is_empty() && pieces.iter().all(|piece| !piece.find.is_empty()), "{name}");
         assert!(pieces.iter().any(|piece| piece.replacement.contains("planted!()")), "{name} is always on");
     }
     let files: BTreeSet<&str> =
         bugs.iter().flat_map(|bug| &bug.pieces).map(|piece| piece.file.as_str()).collect();
     for file in files {
-        let parts = ["src/chain/", "src/peering/", "src/wire/", "trees/src/", "crates/gpc-bnr/src/domain/"];
-        assert!(parts.iter().any(|part| file.starts_with(part)), "{file} is no code under test");
+        assert!(is_source(file), "{file} is no source file of the project");
         let text =
             std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         planted(file, &text, &bugs).unwrap();
@@ -267,8 +274,12 @@ fn of_lines_that_differ_in_runs_the_longest_is_enough() {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    let bugs = bugs();
-    let gpc = build::build("planted", &bugs);
+    let all = bugs();
+    let folder = "planted";
+    let build = build_what_compiles(folder, &all, &Product::Gpc).unwrap_or_else(|why| panic!("{why}"));
+    assert!(build.dropped.is_empty(), "these do not compile: {:?}", build.dropped);
+    let gpc = gpc(folder);
+    let (by_tests, bugs): (Vec<Bug>, Vec<Bug>) = all.iter().cloned().partition(|bug| bug.tests.is_some());
     let runs = side_by_side(&bugs, |bug| caught(&gpc, bug));
     // The worlds that catch a bug must be silent without it; `.ci/seeds` tries more worlds.
     let lines = longest(runs.iter().map(|(_, tried)| tried.as_str()));
@@ -288,6 +299,22 @@ fn every_planted_bug_is_caught() {
             let Bug { name, breaks, checker, .. } = bug;
             missed.push(format!("{name}: {breaks} {checker} does not say so: {:?}\n{said}", run.status));
         }
+    }
+    if !by_tests.is_empty() {
+        let packages = by_tests.iter().flat_map(|bug| &bug.tests).map(|tests| tests.package.as_str());
+        let build = build_what_compiles(folder, &all, &Product::Tests(&packages.collect()));
+        let build = build.unwrap_or_else(|why| panic!("{why}"));
+        assert!(build.dropped.is_empty(), "these do not compile: {:?}", build.dropped);
+        let results = Programs::of(folder, &build.messages).try_all(&by_tests, |bug, result| {
+            println!("{}", line_of_tests(bug, result));
+        });
+        missed.extend(
+            by_tests
+                .iter()
+                .zip(&results)
+                .filter(|(_, result)| result.is_err())
+                .map(|(bug, result)| line_of_tests(bug, result)),
+        );
     }
     assert!(missed.is_empty(), "{} are not caught:\n{}", missed.len(), missed.join("\n"));
 }

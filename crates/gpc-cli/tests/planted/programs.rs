@@ -1,0 +1,301 @@
+//! Runs tests of a test build: a bug is caught if a test that its entry names fails.
+//!
+//! A run that does not end is no proof: on a busy machine a test may be slow without any bug.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "how long the tests take without a bug says when one with a bug never ends"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+
+use super::bug::{Bug, Tests};
+use super::build::{self, VARIABLE};
+use super::side_by_side;
+
+/// A run does not end if it takes more than this multiple of the time without a bug, plus [`BESIDES`].
+const SLOWER: u32 = 5;
+
+/// Constant part of the limit; see [`SLOWER`].
+const BESIDES: Duration = Duration::from_secs(20);
+
+/// Time limit of a run without a bug, and maximum of the limit with a bug.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a program is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How long the rest of the output of a program that has ended is read. Nothing holds its output any more, in general.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Maximum memory of a process: a bug may take all of it.
+const MEMORY_KIB: u64 = 8 << 20;
+
+/// How often processes of a run are killed, at most: a test that is killed may have just started another one.
+const KILLS_MAX: u32 = 50;
+
+/// Environment variable that marks all processes of a run.
+const MARK: &str = "GPC_PLANTED_RUN";
+
+/// Test programs of a test build.
+pub(super) struct Programs {
+    /// Copy of the sources.
+    copy: PathBuf,
+    /// By package.
+    of: BTreeMap<String, Vec<Program>>,
+}
+
+/// A test program, and the names of its tests.
+struct Program {
+    path: PathBuf,
+    tests: Vec<String>,
+}
+
+/// The test that fails, and after what time.
+pub(super) type Failed = (String, Duration);
+
+/// Result of a run of tests.
+enum Outcome {
+    Passed,
+    /// The test that failed, or how the program ended.
+    Failed(String),
+    TooLong,
+}
+
+impl Programs {
+    /// Returns the programs of a test build.
+    pub(super) fn of(folder: &str, messages: &str) -> Programs {
+        let mut of: BTreeMap<String, Vec<Program>> = BTreeMap::new();
+        for (package, path) in build::programs(messages) {
+            let output =
+                Command::new(&path).args(["--list", "--format", "terse"]).env_remove(VARIABLE).output();
+            let listed = output.map(|output| output.stdout).unwrap_or_default();
+            let tests = String::from_utf8_lossy(&listed)
+                .lines()
+                .filter_map(|line| line.strip_suffix(": test").map(str::to_owned))
+                .collect();
+            of.entry(package).or_default().push(Program { path, tests });
+        }
+        Programs { copy: build::copied(folder), of }
+    }
+
+    /// Tries all bugs, each with its own tests: which of them fails, or why the bug is not caught.
+    pub(super) fn try_all(
+        &self,
+        bugs: &[Bug],
+        say: impl Fn(&Bug, &Result<Failed, String>) + Sync,
+    ) -> Vec<Result<Failed, String>> {
+        let tests: BTreeSet<&Tests> = bugs.iter().filter_map(|bug| bug.tests.as_ref()).collect();
+        let tests: Vec<&Tests> = tests.into_iter().collect();
+        let sound = side_by_side(&tests, |tests| self.sound(tests));
+        let sound: BTreeMap<&Tests, Result<Duration, String>> = tests.into_iter().zip(sound).collect();
+        side_by_side(bugs, |bug| {
+            let result = self.caught(bug, &sound);
+            say(bug, &result);
+            result
+        })
+    }
+
+    fn caught(
+        &self,
+        bug: &Bug,
+        sound: &BTreeMap<&Tests, Result<Duration, String>>,
+    ) -> Result<Failed, String> {
+        let tests = bug.tests.as_ref().ok_or("its entry names no tests")?;
+        let limit = (sound[tests].clone()? * SLOWER + BESIDES).min(PATIENCE);
+        let mut missed = "its tests pass".to_owned();
+        for (program, filters) in self.matching(tests)? {
+            let begun = Instant::now();
+            match self.run(program, tests, &filters, Some(&bug.name), limit) {
+                Outcome::Failed(by) => return Ok((by, begun.elapsed())),
+                Outcome::TooLong => missed = format!("its tests do not end within {} s", limit.as_secs()),
+                Outcome::Passed => {}
+            }
+        }
+        Err(missed)
+    }
+
+    /// Runs tests without a bug, which must pass; returns the time that they take.
+    fn sound(&self, tests: &Tests) -> Result<Duration, String> {
+        let begun = Instant::now();
+        for (program, filters) in self.matching(tests)? {
+            match self.run(program, tests, &filters, None, PATIENCE) {
+                Outcome::Passed => {}
+                Outcome::Failed(by) => return Err(format!("{by} fails without the bug, too")),
+                Outcome::TooLong => return Err("its tests do not end without the bug either".into()),
+            }
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// Returns the programs that have matching tests, each with the filters that match.
+    ///
+    /// # Errors
+    /// A message, if a filter matches no test.
+    fn matching<'a>(&'a self, tests: &'a Tests) -> Result<Vec<(&'a Program, Vec<&'a str>)>, String> {
+        let Tests { package, filters } = tests;
+        let programs = self.of.get(package).ok_or_else(|| format!("{package} is no package with tests"))?;
+        let has = |program: &Program, filter: &str| program.tests.iter().any(|test| test.contains(filter));
+        match filters.iter().find(|filter| !programs.iter().any(|program| has(program, filter))) {
+            Some(filter) => Err(format!("no test of {package} has `{filter}` in its name")),
+            None => Ok(programs
+                .iter()
+                .map(|program| {
+                    (
+                        program,
+                        filters
+                            .iter()
+                            .map(String::as_str)
+                            .filter(|filter| has(program, filter))
+                            .collect::<Vec<_>>(),
+                    )
+                })
+                .filter(|(_, filters)| !filters.is_empty())
+                .collect()),
+        }
+    }
+
+    fn run(
+        &self,
+        program: &Program,
+        tests: &Tests,
+        filters: &[&str],
+        bug: Option<&str>,
+        limit: Duration,
+    ) -> Outcome {
+        let folder = self.copy.join(Tests::folder(&tests.package));
+        let mut run = Run::start(program, &folder, filters, bug);
+        let until = Instant::now() + limit;
+        let mut failed = None;
+        while failed.is_none() && Instant::now() < until {
+            match run.lines.recv_timeout(POLL) {
+                Ok(line) => failed = failed_test(&line),
+                Err(RecvTimeoutError::Timeout) if !run.has_ended() => {}
+                Err(RecvTimeoutError::Timeout) => break,
+                // It may close its output before its end.
+                Err(RecvTimeoutError::Disconnected) => match run.has_ended() {
+                    true => break,
+                    false => std::thread::sleep(POLL),
+                },
+            }
+        }
+        let ended = run.end();
+        while failed.is_none()
+            && let Ok(line) = run.lines.recv_timeout(LAST_LINES)
+        {
+            failed = failed_test(&line);
+        }
+        match (failed, ended) {
+            (Some(test), _) => Outcome::Failed(test),
+            (None, Some(true)) => Outcome::Passed,
+            // It panicked outside a test, or was killed by a signal.
+            (None, Some(false)) => Outcome::Failed(format!("the end of {}", program.path.display())),
+            (None, None) => Outcome::TooLong,
+        }
+    }
+}
+
+/// Returns the test that a line of output says has failed.
+fn failed_test(line: &str) -> Option<String> {
+    let test = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+    Some(test.to_owned())
+}
+
+/// A running test program, in a process group of its own.
+struct Run {
+    child: Child,
+    lines: Receiver<String>,
+    mark: String,
+}
+
+impl Run {
+    fn start(program: &Program, folder: &Path, filters: &[&str], bug: Option<&str>) -> Run {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut command = bounded(&program.path);
+        command.args(filters).current_dir(folder).env("CARGO_MANIFEST_DIR", folder).env(MARK, &mark);
+        // The same inputs in each run; a failure need not be shortened, and is not kept for the next bug.
+        command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_MAX_SHRINK_ITERS", "0");
+        command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
+        command.env_remove(VARIABLE).envs(bug.map(|bug| (VARIABLE, bug)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.path.display()));
+        let mut stdout = BufReader::new(child.stdout.take().expect("it has a pipe"));
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            while stdout.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+                let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+                bytes.clear();
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Run { child, lines, mark }
+    }
+
+    /// Whether the program has ended. It stays a zombie, so that its id, which is that of the group, is not reused.
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&self.child)), options).is_ok_and(|status| status.is_some())
+    }
+
+    /// Kills what still runs: the group, and processes that tests have started in groups of their own. Returns whether
+    /// the program has succeeded, or `None` if it had not ended.
+    fn end(&mut self) -> Option<bool> {
+        let had_ended = self.has_ended();
+        // An error says that nothing runs.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let status = self.child.wait().expect("it is a child");
+        for _ in 0..KILLS_MAX {
+            let marked = marked(&format!("{MARK}={}", self.mark));
+            if marked.is_empty() {
+                break;
+            }
+            for pid in marked {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(POLL);
+        }
+        had_ended.then(|| status.success())
+    }
+}
+
+/// Returns the processes with this entry in their environment. There are none where the system has no `/proc`.
+fn marked(entry: &str) -> Vec<Pid> {
+    let has = |pid: Pid| {
+        let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|other| other == entry.as_bytes())
+    };
+    let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = folders.filter_map(|folder| Pid::from_raw(folder.file_name().to_str()?.parse().ok()?));
+    pids.filter(|pid| has(*pid)).collect()
+}
+
+/// Returns a command whose memory is limited to [`MEMORY_KIB`], in a process group of its own.
+fn bounded(program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {MEMORY_KIB}; exec \"$0\" \"$@\"")]).arg(program);
+    command.process_group(0);
+    command
+}
+
+/// Returns a line of the table: the test that fails and after what time, or why the bug is not caught.
+pub(super) fn line_of_tests(bug: &Bug, result: &Result<Failed, String>) -> String {
+    let (name, tests) = (&bug.name, bug.tests.as_ref().map(Tests::written).unwrap_or_default());
+    match result {
+        Ok((test, after)) => format!("{name:<44} tests {:>25.1} s {test}", after.as_secs_f64()),
+        Err(why) => format!("{name:<44} not caught: {why} ({tests})"),
+    }
+}
