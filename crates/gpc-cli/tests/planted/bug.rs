@@ -17,10 +17,11 @@
 //! tests: PACKAGE FILTER [FILTER...]
 //! ```
 //!
-//! Each filter is a part of the names of some tests of that package, as `cargo test` takes it.
+//! Each filter is a part of the names of some tests of that package, as `cargo test` takes it; the name of a test program
+//! is the first part of the names of its tests.
 //!
 //! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are comments. A file given by hand
-//! needs none of `checker:`, `sim:` and `tests:`.
+//! needs none of `checker:`, `sim:` and `tests:`, and `tests:` no filter: then all tests of the package are run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -49,22 +50,20 @@ pub(super) struct Bug {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Tests {
     pub(super) package: String,
-    /// Parts of the names of tests.
+    /// Parts of the names of tests. If there are none, all tests of the package.
     pub(super) filters: Vec<String>,
 }
 
 impl Tests {
-    /// Parses the rest of a line `tests:`; `None` if it has no filter.
+    /// Parses the rest of a line `tests:`; `None` if it is empty.
     fn of(line: &str) -> Option<Tests> {
         let mut words = line.split_whitespace().map(str::to_owned);
-        let package = words.next()?;
-        let filters: Vec<String> = words.collect();
-        (!filters.is_empty()).then_some(Tests { package, filters })
+        Some(Tests { package: words.next()?, filters: words.collect() })
     }
 
     /// Formats the tests like the line.
     pub(super) fn written(&self) -> String {
-        format!("{} {}", self.package, self.filters.join(" "))
+        [&self.package].into_iter().chain(&self.filters).map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the folder of a package, from that of the project.

@@ -67,28 +67,26 @@ pub(super) fn build_changed(folder: &str, change: &mut Change<'_>) -> PathBuf {
     gpc(folder)
 }
 
-/// Builds some tests of the library from the sources in that folder. Returns the paths of their programs.
-///
-/// # Errors
-/// The output of the compiler.
-pub(super) fn build_tests(folder: &str, targets: &[&str]) -> Result<Vec<PathBuf>, String> {
-    let mut cargo = cargo_in(folder, "test");
-    cargo.args(["--no-run", "--package", "chained-gpc", "--message-format", "json"]).args(targets);
-    let output = cargo.output().expect("cargo runs this test, so it is there");
-    if !output.status.success() {
-        return Err(format!("the tests: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    Ok(programs(&String::from_utf8_lossy(&output.stdout)).into_iter().map(|(_, path)| path).collect())
+/// A program of tests.
+pub(super) struct TestProgram {
+    pub(super) package: String,
+    pub(super) name: String,
+    pub(super) path: PathBuf,
 }
 
-/// Returns the programs of tests in the messages of cargo, with their packages.
-pub(super) fn programs(messages: &str) -> Vec<(String, PathBuf)> {
+/// Returns the programs of tests in the messages of cargo, those of libraries first: they take least time.
+pub(super) fn programs(messages: &str) -> Vec<TestProgram> {
     let program = |line: &str| {
         let entry: serde_json::Value = serde_json::from_str(line).ok()?;
         let path = entry["executable"].as_str().filter(|_| entry["profile"]["test"] == true)?;
-        Some((package(entry["package_id"].as_str()?)?.to_owned(), PathBuf::from(path)))
+        let package = package(entry["package_id"].as_str()?)?.to_owned();
+        let name = entry["target"]["name"].as_str()?.to_owned();
+        let is_test = entry["target"]["kind"][0] == "test";
+        Some((is_test, TestProgram { package, name, path: path.into() }))
     };
-    messages.lines().filter_map(program).collect()
+    let mut programs: Vec<(bool, TestProgram)> = messages.lines().filter_map(program).collect();
+    programs.sort_by_key(|(is_test, _)| *is_test);
+    programs.into_iter().map(|(_, program)| program).collect()
 }
 
 /// Returns the name in the id of a package: `path+file:///a/name#0.1.0`, or `path+file:///a/folder#name@0.1.0`.

@@ -1,7 +1,5 @@
-//! Tries the bugs of a given file, and automatic mutants, in the same worlds.
-//!
-//! `crates/gpc-cli/tests/planted/try FILE` and `crates/gpc-cli/tests/planted/mutate` call these tests; without their
-//! variables the tests do nothing.
+//! Tries the bugs of a given file, and automatic mutants, in worlds or with tests: for
+//! `crates/gpc-cli/tests/planted/try FILE` and `crates/gpc-cli/tests/planted/mutate`.
 
 #![allow(clippy::print_stdout, reason = "a run takes long, and says of each bug what became of it")]
 
@@ -11,18 +9,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::bug::{Bug, Piece, is_source, parse, place, planted, read_file, written};
-use super::build::{Product, build_what_compiles, copied, gpc};
+use super::bug::{Bug, Piece, Tests, is_source, parse, place, planted, read_file, written};
+use super::build::{Product, build_what_compiles, gpc};
+use super::list::shuffled;
 use super::mutants::mutants;
-use super::programs::{Programs, line_of_tests};
-use super::swarms::{Caught, Mode, all_modes, caught, differs, line, sound, summary};
-use super::{root, side_by_side, tested};
-
-/// Environment variable with the path of a file of bugs.
-const FILE: &str = "GPC_BUGS";
-
-/// Environment variable with the arguments for mutants.
-const MUTANTS: &str = "GPC_MUTANTS";
+use super::programs::{Missed, Programs, line_of_tests};
+use super::swarms::{Caught, Mode, NEVER_ENDS, all_modes, caught, differs, line, sound, summary};
+use super::{root, side_by_side};
 
 /// Files without simulated code: worlds have a model instead of real proofs, and read no files. This code has other
 /// tests.
@@ -35,12 +28,15 @@ const BATCH_MAX: usize = 400;
 /// Mutants that nothing catches and that break nothing, with the reason; and bugs that nothing catches.
 const EXPLAINED: [&str; 2] = ["harmless.txt", "holes.txt"];
 
-/// Folders of the test builds, one for each test, since both may run at once.
+/// Tests of the library that may catch a bug in simulated code which no world shows.
+const LIBRARY: [&str; 6] = ["chain::", "peering::", "wire::", "bad_bytes::", "short_frames::", "runtime::"];
+
+/// Folders of the test builds, one for each task, since both may run at once.
 const FOLDERS: [&str; 2] = ["given", "mutants"];
 
 /// Arguments of a run of mutants.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct MutantOptions {
+pub(super) struct MutantOptions {
     /// Prefixes of the paths of files.
     files: Vec<String>,
     /// Seed of the sample.
@@ -56,7 +52,7 @@ struct MutantOptions {
 impl MutantOptions {
     /// # Errors
     /// A message with the argument, and the possible ones.
-    fn of(line: &str) -> Result<MutantOptions, String> {
+    pub(super) fn of(line: &str) -> Result<MutantOptions, String> {
         let files = vec!["src/chain/".into(), "src/peering/".into()];
         let mut options = MutantOptions { files, seed: 1, count: 300, modes: String::new(), list: None };
         let mut words = line.split_whitespace();
@@ -149,8 +145,8 @@ fn source(bug: &str, file: &str) -> Result<String, String> {
     })
 }
 
-/// Builds the bugs and tries each of them: those with tests by these, the others in worlds. If requested, bugs that no
-/// world shows are also tried with the tests of the library. Prints a line for each bug. Returns the results, and the
+/// Builds the bugs and tries each of them: those with tests by these, the others in worlds. Of given bugs, those that no
+/// world shows are also tried with the tests of the library; a mutant that makes tests endless is caught. Prints a line for each bug. Returns the results, and the
 /// names of bugs that do not compile.
 ///
 /// # Errors
@@ -159,7 +155,7 @@ fn tried(
     folder: &str,
     bugs: &[Bug],
     of: &str,
-    with_tests: bool,
+    is_given: bool,
 ) -> Result<(Results, BTreeSet<String>), String> {
     let (mut results, mut dropped) = (Vec::new(), BTreeSet::new());
     for mut batch in batches(bugs)? {
@@ -168,10 +164,10 @@ fn tried(
             batch.retain(|bug| !build.dropped.contains(&bug.name));
             dropped.extend(build.dropped);
             let in_worlds: Vec<Bug> = batch.iter().filter(|bug| bug.tests.is_none()).cloned().collect();
-            results.extend(tried_in_worlds(folder, in_worlds, of, with_tests)?);
+            results.extend(tried_in_worlds(folder, in_worlds, of, is_given)?);
         }
         if batch.iter().any(|bug| bug.tests.is_some()) {
-            let (found, not_compiled) = tried_by_tests(folder, &batch)?;
+            let (found, not_compiled) = tried_by_tests(folder, &batch, (!is_given).then_some(NEVER_ENDS))?;
             results.extend(found);
             dropped.extend(not_compiled);
         }
@@ -191,57 +187,82 @@ fn tried_in_worlds(folder: &str, bugs: Vec<Bug>, of: &str, with_tests: bool) -> 
         caught
     });
     let mut judged: Results = bugs.into_iter().zip(judged).collect();
-    if with_tests && judged.iter().any(|(_, caught)| caught.is_none()) {
-        let programs = tested::programs(folder)?;
-        for (bug, caught) in judged.iter_mut().filter(|(_, caught)| caught.is_none()) {
-            *caught =
-                tested::caught(&programs, &bug.name, &copied(folder)).or_else(|| differs(&gpc, bug, &modes));
-            println!("{}", line(bug, caught.as_ref()));
-        }
+    let left: Vec<Bug> =
+        judged.iter().filter(|(_, caught)| caught.is_none()).map(|(bug, _)| bug.clone()).collect();
+    if with_tests && !left.is_empty() {
+        let found = tried_by_library(folder, &left, |bug| differs(&gpc, bug, &modes))?;
+        let escaped = judged.iter_mut().filter(|(_, caught)| caught.is_none());
+        escaped.zip(found).for_each(|((_, caught), found)| *caught = found);
     }
     Ok(judged)
 }
 
-/// Tries those bugs of a batch that name tests.
-fn tried_by_tests(folder: &str, batch: &[Bug]) -> Result<(Results, BTreeSet<String>), String> {
+/// Tries bugs that compile with the tests of the library, and then otherwise.
+fn tried_by_library(
+    folder: &str,
+    bugs: &[Bug],
+    or_else: impl Fn(&Bug) -> Option<Caught> + Sync,
+) -> Result<Vec<Option<Caught>>, String> {
+    let tests = Tests { package: "chained-gpc".into(), filters: LIBRARY.map(str::to_owned).into() };
+    let build = build_what_compiles(folder, bugs, &Product::Tests(&[tests.package.as_str()].into()))?;
+    let programs = Programs::of(folder, &build.messages);
+    Ok(side_by_side(bugs, |bug| {
+        let caught = match programs.try_with(&bug.name, &tests) {
+            Ok((by, _)) => Some(Caught { mode: "tests".into(), by, runs: None }),
+            Err(Missed::Unfit(why)) => {
+                println!("{}: {why}", bug.name);
+                or_else(bug)
+            }
+            Err(_) => or_else(bug),
+        };
+        println!("{}", line(bug, caught.as_ref()));
+        caught
+    }))
+}
+
+/// Tries those bugs of a batch that name tests. Returns the bugs that do not compile, too. `endless` says what a run
+/// that does not end counts as.
+fn tried_by_tests(
+    folder: &str,
+    batch: &[Bug],
+    endless: Option<&str>,
+) -> Result<(Results, BTreeSet<String>), String> {
     let packages = batch.iter().flat_map(|bug| &bug.tests).map(|tests| tests.package.as_str()).collect();
     let build = build_what_compiles(folder, batch, &Product::Tests(&packages))?;
     let left = batch.iter().filter(|bug| bug.tests.is_some() && !build.dropped.contains(&bug.name));
     let left: Vec<Bug> = left.cloned().collect();
-    let judged = Programs::of(folder, &build.messages).try_all(&left, |bug, judged| {
-        println!("{}", line_of_tests(bug, judged));
+    let programs = Programs::of(folder, &build.messages);
+    let caught = side_by_side(&left, |bug| {
+        let result = programs.try_bug(bug);
+        println!("{}", line_of_tests(bug, &result));
+        let by = match (result, endless) {
+            (Ok((test, _)), _) => test,
+            (Err(Missed::TooLong(_)), Some(endless)) => endless.to_owned(),
+            (Err(_), _) => return None,
+        };
+        Some(Caught { mode: "tests".into(), by, runs: None })
     });
-    let caught = judged
-        .into_iter()
-        .map(|judged| judged.ok().map(|(test, _)| Caught { mode: "tests".into(), by: test, runs: None }));
     Ok((left.into_iter().zip(caught).collect(), build.dropped))
-}
-
-/// Shuffles by a seed, equally on every machine: with the high half of Knuth's linear congruential generator.
-fn shuffled(mut bugs: Vec<Bug>, seed: u64) -> Vec<Bug> {
-    let mut state = seed;
-    for last in (1..bugs.len()).rev() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let other = usize::try_from(state >> 33).unwrap_or_default() % (last + 1);
-        bugs.swap(last, other);
-    }
-    bugs
 }
 
 /// Returns the mutants of a sample, and the number of all mutants. They are taken from each file in turn, so that small
 /// files have their share.
 fn sample(options: &MutantOptions) -> Result<(Vec<Bug>, usize), String> {
     let mut files = Vec::new();
-    sources(&root().join("src"), "src", &mut files);
+    for folder in ["crates", "src", "trees"] {
+        sources(&root().join(folder), folder, &mut files);
+    }
+    files.retain(|file| is_source(file));
     files.retain(|file| options.files.iter().any(|begin| file.starts_with(begin.as_str())));
     files.retain(|file| !NOT_SIMULATED.contains(&file.as_str()));
     if files.is_empty() {
-        return Err(format!("no source file that is simulated begins with any of {:?}", options.files));
+        return Err(format!("no source file begins with any of {:?}", options.files));
     }
     let mut all = 0;
     let mut rest: Vec<std::vec::IntoIter<Bug>> = Vec::new();
     for (file, number) in files.iter().zip(0..) {
-        let found = mutants(file, &source("a mutant", file)?)?;
+        let mut found = mutants(file, &source("a mutant", file)?)?;
+        found.iter_mut().for_each(|bug| bug.tests = tests_of(file));
         all += found.len();
         rest.push(shuffled(found, options.seed.wrapping_add(number)).into_iter());
     }
@@ -253,6 +274,21 @@ fn sample(options: &MutantOptions) -> Result<(Vec<Bug>, usize), String> {
     Ok((chosen, all))
 }
 
+/// Returns the tests for mutants of a file; `None` if worlds run its code.
+fn tests_of(file: &str) -> Option<Tests> {
+    let mut parts = file.split('/');
+    match (parts.next()?, parts.next()?) {
+        ("src", "chain" | "peering" | "wire") => None,
+        // All tests of the library take too long.
+        ("src", part) => {
+            let part = part.trim_end_matches(".rs");
+            Some(Tests { package: "chained-gpc".into(), filters: vec![format!("{part}::")] })
+        }
+        ("trees", _) => Some(Tests { package: "gpc-trees".into(), filters: Vec::new() }),
+        (_, package) => Some(Tests { package: package.into(), filters: Vec::new() }),
+    }
+}
+
 /// Collects the paths of a folder's sources, without tests.
 fn sources(folder: &Path, name: &str, files: &mut Vec<String>) {
     let mut names: Vec<String> = fs::read_dir(folder)
@@ -262,7 +298,7 @@ fn sources(folder: &Path, name: &str, files: &mut Vec<String>) {
     names.sort();
     for inner in names {
         let (path, inner_name) = (folder.join(&inner), format!("{name}/{inner}"));
-        if path.is_dir() {
+        if path.is_dir() && inner != "target" {
             sources(&path, &inner_name, files);
         } else if inner.ends_with(".rs") && inner != "tests.rs" {
             files.push(inner_name);
@@ -281,43 +317,39 @@ fn explained() -> BTreeMap<Vec<Piece>, &'static str> {
     EXPLAINED.into_iter().flat_map(of).collect()
 }
 
-#[test]
-fn a_file_of_bugs() {
-    let Some(path) = std::env::var_os(FILE) else {
-        return println!(
-            "skipped: needs {FILE}, the path of a file of bugs (crates/gpc-cli/tests/planted/try FILE)"
-        );
-    };
-    let bugs = read_file(Path::new(&path)).unwrap_or_else(|why| panic!("{why}"));
-    let (results, dropped) = tried(FOLDERS[0], &bugs, "", true).unwrap_or_else(|why| panic!("{why}"));
+/// Tries the bugs of a file.
+///
+/// # Errors
+/// A message, if one is not caught or does not compile, or the file cannot be read.
+pub(super) fn try_file(path: &Path) -> Result<(), String> {
+    let bugs = read_file(path)?;
+    let (results, dropped) = tried(FOLDERS[0], &bugs, "", true)?;
     for name in &dropped {
         println!("{name:<44} does not compile");
     }
     println!("{}", summary(&results));
-    assert!(
-        dropped.is_empty(),
-        "{} do not compile; `cargo check` with the replacement in place says why",
-        dropped.len()
-    );
     let escaped = results.iter().filter(|(_, caught)| caught.is_none()).count();
-    assert_eq!(escaped, 0, "so many are caught by nothing");
+    match (dropped.len(), escaped) {
+        (0, 0) => Ok(()),
+        (0, escaped) => Err(format!("{escaped} are not caught")),
+        (dropped, _) => {
+            Err(format!("{dropped} do not compile; `cargo check` with the replacement in place says why"))
+        }
+    }
 }
 
-#[test]
-fn automatic_mutants() {
-    let Ok(line) = std::env::var(MUTANTS) else {
-        return println!("skipped: needs {MUTANTS}, which mutants (crates/gpc-cli/tests/planted/mutate)");
-    };
-    let options = MutantOptions::of(&line).unwrap_or_else(|why| panic!("{why}"));
-    let (bugs, all) = sample(&options).unwrap_or_else(|why| panic!("{why}"));
+/// Tries a sample of automatic mutants.
+///
+/// # Errors
+/// A message, if one survives without an explanation, or the mutants cannot be tried.
+pub(super) fn mutate(options: &MutantOptions) -> Result<(), String> {
+    let (bugs, all) = sample(options)?;
     println!("{} of {all} mutants", bugs.len());
     if let Some(path) = &options.list {
         let text: Vec<String> = bugs.iter().map(written).collect();
-        return fs::write(path, text.join("\n"))
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        return fs::write(path, text.join("\n")).map_err(|error| format!("{}: {error}", path.display()));
     }
-    let (results, dropped) =
-        tried(FOLDERS[1], &bugs, &options.modes, false).unwrap_or_else(|why| panic!("{why}"));
+    let (results, dropped) = tried(FOLDERS[1], &bugs, &options.modes, false)?;
     let explained = explained();
     let mut survivors = String::new();
     let (mut known, mut unknown) = (BTreeMap::<&str, usize>::new(), 0);
@@ -332,10 +364,15 @@ fn automatic_mutants() {
         }
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survivors.txt");
-    fs::write(&path, &survivors).unwrap();
+    fs::write(&path, &survivors).map_err(|error| format!("{}: {error}", path.display()))?;
     println!("\n{survivors}{} do not compile\n{}", dropped.len(), summary(&results));
     println!("{unknown} survive for no known reason, see {}; known: {known:?}", path.display());
-    assert_eq!(unknown, 0, "for each: a checker, or an entry in one of {EXPLAINED:?}");
+    match unknown {
+        0 => Ok(()),
+        unknown => Err(format!(
+            "{unknown} survive; for each: a checker, a test, or an entry in one of {EXPLAINED:?}"
+        )),
+    }
 }
 
 #[test]

@@ -1,22 +1,26 @@
-//! Tests the checkers: planted protocol bugs are switched on one at a time in a test build, and a checker of `gpc sim`
+//! Tests the tests: planted bugs are switched on one at a time in a test build, and a checker of `gpc sim`, or a test,
 //! must catch each.
 //!
 //! The bugs are data (`bugs/*.txt`), so the code under test has no branch for them. ARCHITECTURE.md, "Planted bugs",
 //! says how to add one.
+//!
+//! Test builds take minutes, so `run.rs` makes a program of its own from this code, for `.ci/planted`, `.ci/coverage`,
+//! `try` and `mutate`. The tests here are those of this code, and whether the list is true of the sources.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bug;
 mod build;
+mod command;
 mod counters;
 mod file;
+mod list;
 mod mutants;
 mod programs;
 mod reached;
 mod swarms;
-mod tested;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::Path;
@@ -26,20 +30,14 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use bug::{Bug, Tests, is_source, parse, planted};
-use build::{Product, build_what_compiles, gpc};
-use programs::{Programs, line_of_tests};
-
-/// Enough for any machine: this time passes only if a bug makes a run endless.
-const PATIENCE: Duration = Duration::from_secs(120);
+#[allow(unused_imports, reason = "the program of run.rs starts here")]
+pub(crate) use command::run;
 
 /// Maximum ratio of the elapsed time of a run to its CPU time: other processes may use the cores, too.
 const BUSY: u32 = 10;
 
 /// Far more than any run takes without a bug.
 const MEMORY_KIB: u64 = 4 << 20;
-
-/// Number of runs of the first part; see [`parts`].
-const FIRST_RUNS: u32 = 100;
 
 /// Minimum number of bugs: fewer would not cover all kinds of faults.
 const BUGS_MIN: usize = 50;
@@ -176,7 +174,8 @@ fn the_list_is_true_of_the_code_as_it_is() {
         let Bug { name, breaks, checker, sim, tests, pieces } = bug;
         let in_worlds = !checker.is_empty() && sim.starts_with("-n ");
         assert!(!breaks.is_empty() && in_worlds != tests.is_some(), "{bug:?}");
-        if let Some(Tests { package, .. }) = tests {
+        if let Some(Tests { package, filters }) = tests {
+            assert!(!filters.is_empty(), "{name}: which tests of {package}?");
             let manifest = root().join(Tests::folder(package)).join("Cargo.toml");
             assert!(manifest.is_file(), "{name}: {package} is no package");
         }
@@ -191,132 +190,6 @@ fn the_list_is_true_of_the_code_as_it_is() {
             std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         planted(file, &text, &bugs).unwrap();
     }
-}
-
-/// Whether a run complains as the bug requires.
-fn tells(run: &Run, bug: &Bug) -> bool {
-    run.status == Some(1) && run.checkers.contains(&bug.checker)
-}
-
-/// Tries a bug in one part of its worlds after another until one catches it. Returns the last run, and a line for all
-/// parts that were tried.
-fn caught(gpc: &Path, bug: &Bug) -> (Run, String) {
-    let is_part = !bug.sim.contains("--seed");
-    let line = |sim: &str| if is_part { up_to(sim) } else { sim.to_owned() };
-    let try_part = |sim: String| (simulate(gpc, &sim, Some(&bug.name), PATIENCE), line(&sim));
-    let mut parts = parts(&bug.sim).into_iter().map(try_part);
-    let mut tried = parts.next().expect("there is one part at least");
-    while !tells(&tried.0, bug)
-        && let Some(next) = parts.next()
-    {
-        tried = next;
-    }
-    tried
-}
-
-/// Returns the line for a [part](parts) and those before it.
-fn up_to(part: &str) -> String {
-    let number = |text: &str| text.parse::<u32>().ok();
-    let split = part.split_once("--seed ").and_then(|(what, rest)| {
-        let (seed, runs) = rest.split_once(" --runs ")?;
-        Some((what, number(seed)? + number(runs)? - 1))
-    });
-    split.map_or_else(|| part.to_owned(), |(what, runs)| format!("{what}--runs {runs}"))
-}
-
-/// Divides the arguments of `gpc sim` for many runs into parts, each with four times as many runs as the one before:
-/// most bugs are caught early.
-fn parts(sim: &str) -> Vec<String> {
-    let runs = sim.split_once("--runs ").and_then(|(what, runs)| Some((what, runs.parse::<u32>().ok()?)));
-    let Some((what, all)) = runs.filter(|(what, all)| !what.contains("--seed") && *all > FIRST_RUNS) else {
-        return vec![sim.to_owned()];
-    };
-    let (mut parts, mut seed, mut most) = (Vec::new(), 1, FIRST_RUNS);
-    while seed <= all {
-        let runs = most.min(all - seed + 1);
-        parts.push(format!("{what}--seed {seed} --runs {runs}"));
-        (seed, most) = (seed + runs, most.saturating_mul(4));
-    }
-    parts
-}
-
-#[test]
-fn parts_of_many_runs_are_all_of_them() {
-    let three = ["-n 4 --seed 1 --runs 100", "-n 4 --seed 101 --runs 400", "-n 4 --seed 501 --runs 1500"];
-    assert_eq!(parts("-n 4 --runs 2000"), three);
-    assert_eq!(parts("-n 4 --runs 501")[2], "-n 4 --seed 501 --runs 1");
-    assert_eq!(three.map(up_to), ["-n 4 --runs 100", "-n 4 --runs 500", "-n 4 --runs 2000"]);
-    assert_eq!(["-n 4", "-n 4 --runs 100"].map(up_to), ["-n 4", "-n 4 --runs 100"]);
-    for whole in ["-n 4", "-n 4 --runs 100", "-n 4 --seed 7 --runs 200"] {
-        assert_eq!(parts(whole), [whole]);
-    }
-}
-
-/// Of lines that differ only in the number of runs, keeps the one with most runs, which includes the others.
-fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let runs = |line: &str| line.split_once("--runs ").and_then(|(_, runs)| runs.parse::<u64>().ok());
-    let mut all: BTreeMap<&str, &str> = BTreeMap::new();
-    for line in lines {
-        let what = line.split_once("--runs ").filter(|_| runs(line).is_some()).map_or(line, |(what, _)| what);
-        let most = all.entry(what).or_insert(line);
-        if runs(line) > runs(most) {
-            *most = line;
-        }
-    }
-    all.into_values().collect()
-}
-
-#[test]
-fn of_lines_that_differ_in_runs_the_longest_is_enough() {
-    let lines = ["-n 4 --runs 100", "-n 5", "-n 4 --runs 20", "-n 4 --runs 300", "-n 4 --runs 9 --partial"];
-    assert_eq!(longest(lines.into_iter()), ["-n 4 --runs 300", "-n 4 --runs 9 --partial", "-n 5"]);
-}
-
-#[test]
-fn every_planted_bug_is_caught() {
-    let all = bugs();
-    let folder = "planted";
-    let build = build_what_compiles(folder, &all, &Product::Gpc).unwrap_or_else(|why| panic!("{why}"));
-    assert!(build.dropped.is_empty(), "these do not compile: {:?}", build.dropped);
-    let gpc = gpc(folder);
-    let (by_tests, bugs): (Vec<Bug>, Vec<Bug>) = all.iter().cloned().partition(|bug| bug.tests.is_some());
-    let runs = side_by_side(&bugs, |bug| caught(&gpc, bug));
-    // The worlds that catch a bug must be silent without it; `.ci/seeds` tries more worlds.
-    let lines = longest(runs.iter().map(|(_, tried)| tried.as_str()));
-    for (line, run) in lines.iter().zip(side_by_side(&lines, |line| simulate(&gpc, line, None, PATIENCE))) {
-        assert!(
-            run.status == Some(0) && run.checkers.is_empty(),
-            "gpc sim {line}, without a bug:\n{}",
-            run.said
-        );
-    }
-    let mut missed = Vec::new();
-    for (bug, (run, _)) in bugs.iter().zip(&runs) {
-        let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
-        println!("{:<34} {:<28} {}", bug.name, checkers.join(","), run.first);
-        if !tells(run, bug) {
-            let said: String = run.said.chars().take(600).collect();
-            let Bug { name, breaks, checker, .. } = bug;
-            missed.push(format!("{name}: {breaks} {checker} does not say so: {:?}\n{said}", run.status));
-        }
-    }
-    if !by_tests.is_empty() {
-        let packages = by_tests.iter().flat_map(|bug| &bug.tests).map(|tests| tests.package.as_str());
-        let build = build_what_compiles(folder, &all, &Product::Tests(&packages.collect()));
-        let build = build.unwrap_or_else(|why| panic!("{why}"));
-        assert!(build.dropped.is_empty(), "these do not compile: {:?}", build.dropped);
-        let results = Programs::of(folder, &build.messages).try_all(&by_tests, |bug, result| {
-            println!("{}", line_of_tests(bug, result));
-        });
-        missed.extend(
-            by_tests
-                .iter()
-                .zip(&results)
-                .filter(|(_, result)| result.is_err())
-                .map(|(bug, result)| line_of_tests(bug, result)),
-        );
-    }
-    assert!(missed.is_empty(), "{} are not caught:\n{}", missed.len(), missed.join("\n"));
 }
 
 #[test]

@@ -7,7 +7,7 @@
     reason = "how long the tests take without a bug says when one with a bug never ends"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use super::bug::{Bug, Tests};
-use super::build::{self, VARIABLE};
-use super::side_by_side;
+use super::build::{self, TestProgram, VARIABLE};
 
 /// A run does not end if it takes more than this multiple of the time without a bug, plus [`BESIDES`].
 const SLOWER: u32 = 5;
@@ -53,16 +53,31 @@ pub(super) struct Programs {
     copy: PathBuf,
     /// By package.
     of: BTreeMap<String, Vec<Program>>,
+    /// Results without a bug.
+    sound: Mutex<BTreeMap<Tests, Arc<OnceLock<Result<Duration, Missed>>>>>,
 }
 
 /// A test program, and the names of its tests.
 struct Program {
+    name: String,
     path: PathBuf,
     tests: Vec<String>,
 }
 
 /// The test that fails, and after what time.
 pub(super) type Failed = (String, Duration);
+
+/// Why tests do not catch a bug.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Missed {
+    #[error("its tests pass")]
+    Passed,
+    #[error("its tests do not end within {} s", .0.as_secs())]
+    TooLong(Duration),
+    /// The tests cannot judge it.
+    #[error("{0}")]
+    Unfit(String),
+}
 
 /// Result of a run of tests.
 enum Outcome {
@@ -76,7 +91,7 @@ impl Programs {
     /// Returns the programs of a test build.
     pub(super) fn of(folder: &str, messages: &str) -> Programs {
         let mut of: BTreeMap<String, Vec<Program>> = BTreeMap::new();
-        for (package, path) in build::programs(messages) {
+        for TestProgram { package, name, path } in build::programs(messages) {
             let output =
                 Command::new(&path).args(["--list", "--format", "terse"]).env_remove(VARIABLE).output();
             let listed = output.map(|output| output.stdout).unwrap_or_default();
@@ -84,41 +99,30 @@ impl Programs {
                 .lines()
                 .filter_map(|line| line.strip_suffix(": test").map(str::to_owned))
                 .collect();
-            of.entry(package).or_default().push(Program { path, tests });
+            of.entry(package).or_default().push(Program { name, path, tests });
         }
-        Programs { copy: build::copied(folder), of }
+        Programs { copy: build::copied(folder), of, sound: Mutex::default() }
     }
 
-    /// Tries all bugs, each with its own tests: which of them fails, or why the bug is not caught.
-    pub(super) fn try_all(
-        &self,
-        bugs: &[Bug],
-        say: impl Fn(&Bug, &Result<Failed, String>) + Sync,
-    ) -> Vec<Result<Failed, String>> {
-        let tests: BTreeSet<&Tests> = bugs.iter().filter_map(|bug| bug.tests.as_ref()).collect();
-        let tests: Vec<&Tests> = tests.into_iter().collect();
-        let sound = side_by_side(&tests, |tests| self.sound(tests));
-        let sound: BTreeMap<&Tests, Result<Duration, String>> = tests.into_iter().zip(sound).collect();
-        side_by_side(bugs, |bug| {
-            let result = self.caught(bug, &sound);
-            say(bug, &result);
-            result
-        })
+    /// Tries a bug with the tests of its entry.
+    pub(super) fn try_bug(&self, bug: &Bug) -> Result<Failed, Missed> {
+        match &bug.tests {
+            Some(tests) => self.try_with(&bug.name, tests),
+            None => Err(Missed::Unfit("its entry names no tests".into())),
+        }
     }
 
-    fn caught(
-        &self,
-        bug: &Bug,
-        sound: &BTreeMap<&Tests, Result<Duration, String>>,
-    ) -> Result<Failed, String> {
-        let tests = bug.tests.as_ref().ok_or("its entry names no tests")?;
-        let limit = (sound[tests].clone()? * SLOWER + BESIDES).min(PATIENCE);
-        let mut missed = "its tests pass".to_owned();
-        for (program, filters) in self.matching(tests)? {
+    /// Tries a bug with these tests.
+    pub(super) fn try_with(&self, bug: &str, tests: &Tests) -> Result<Failed, Missed> {
+        let cell = Arc::clone(self.sound.lock().unwrap().entry(tests.clone()).or_default());
+        let sound = cell.get_or_init(|| self.try_sound(tests)).clone()?;
+        let limit = (sound * SLOWER + BESIDES).min(PATIENCE);
+        let mut missed = Missed::Passed;
+        for (program, names) in self.matching(tests)? {
             let begun = Instant::now();
-            match self.run(program, tests, &filters, Some(&bug.name), limit) {
+            match self.run(program, tests, &names, Some(bug), limit) {
                 Outcome::Failed(by) => return Ok((by, begun.elapsed())),
-                Outcome::TooLong => missed = format!("its tests do not end within {} s", limit.as_secs()),
+                Outcome::TooLong => missed = Missed::TooLong(limit),
                 Outcome::Passed => {}
             }
         }
@@ -126,55 +130,58 @@ impl Programs {
     }
 
     /// Runs tests without a bug, which must pass; returns the time that they take.
-    fn sound(&self, tests: &Tests) -> Result<Duration, String> {
+    fn try_sound(&self, tests: &Tests) -> Result<Duration, Missed> {
         let begun = Instant::now();
-        for (program, filters) in self.matching(tests)? {
-            match self.run(program, tests, &filters, None, PATIENCE) {
+        for (program, names) in self.matching(tests)? {
+            match self.run(program, tests, &names, None, PATIENCE) {
                 Outcome::Passed => {}
-                Outcome::Failed(by) => return Err(format!("{by} fails without the bug, too")),
-                Outcome::TooLong => return Err("its tests do not end without the bug either".into()),
+                Outcome::Failed(by) => return Err(Missed::Unfit(format!("{by} fails without a bug, too"))),
+                Outcome::TooLong => {
+                    return Err(Missed::Unfit(format!("{} does not end without a bug either", program.name)));
+                }
             }
         }
         Ok(begun.elapsed())
     }
 
-    /// Returns the programs that have matching tests, each with the filters that match.
+    /// Returns the programs that have matching tests, with the names of these. A program's own name is the first part
+    /// of its tests' names. Without a filter all tests match.
     ///
     /// # Errors
     /// A message, if a filter matches no test.
-    fn matching<'a>(&'a self, tests: &'a Tests) -> Result<Vec<(&'a Program, Vec<&'a str>)>, String> {
+    fn matching<'a>(&'a self, tests: &Tests) -> Result<Vec<(&'a Program, Vec<&'a str>)>, Missed> {
         let Tests { package, filters } = tests;
-        let programs = self.of.get(package).ok_or_else(|| format!("{package} is no package with tests"))?;
-        let has = |program: &Program, filter: &str| program.tests.iter().any(|test| test.contains(filter));
-        match filters.iter().find(|filter| !programs.iter().any(|program| has(program, filter))) {
-            Some(filter) => Err(format!("no test of {package} has `{filter}` in its name")),
-            None => Ok(programs
-                .iter()
-                .map(|program| {
-                    (
-                        program,
-                        filters
-                            .iter()
-                            .map(String::as_str)
-                            .filter(|filter| has(program, filter))
-                            .collect::<Vec<_>>(),
-                    )
-                })
-                .filter(|(_, filters)| !filters.is_empty())
-                .collect()),
+        let programs = self.of.get(package);
+        let programs =
+            programs.ok_or_else(|| Missed::Unfit(format!("{package} is no package with tests")))?;
+        let fits = |program: &Program, test: &str, filter: &str| {
+            test.contains(filter) || format!("{}::{test}", program.name).contains(filter)
+        };
+        for filter in filters {
+            let has = |program: &Program| program.tests.iter().any(|test| fits(program, test, filter));
+            if !programs.iter().any(has) {
+                return Err(Missed::Unfit(format!("no test of {package} has `{filter}` in its name")));
+            }
         }
+        let matching = programs.iter().map(|program| {
+            let names = program.tests.iter().filter(|test| {
+                filters.is_empty() || filters.iter().any(|filter| fits(program, test, filter))
+            });
+            (program, names.map(String::as_str).collect::<Vec<_>>())
+        });
+        Ok(matching.filter(|(_, names)| !names.is_empty()).collect())
     }
 
     fn run(
         &self,
         program: &Program,
         tests: &Tests,
-        filters: &[&str],
+        names: &[&str],
         bug: Option<&str>,
         limit: Duration,
     ) -> Outcome {
         let folder = self.copy.join(Tests::folder(&tests.package));
-        let mut run = Run::start(program, &folder, filters, bug);
+        let mut run = Run::start(program, &folder, names, bug);
         let until = Instant::now() + limit;
         let mut failed = None;
         while failed.is_none() && Instant::now() < until {
@@ -199,7 +206,7 @@ impl Programs {
             (Some(test), _) => Outcome::Failed(test),
             (None, Some(true)) => Outcome::Passed,
             // It panicked outside a test, or was killed by a signal.
-            (None, Some(false)) => Outcome::Failed(format!("the end of {}", program.path.display())),
+            (None, Some(false)) => Outcome::Failed(format!("the end of {}", program.name)),
             (None, None) => Outcome::TooLong,
         }
     }
@@ -219,11 +226,16 @@ struct Run {
 }
 
 impl Run {
-    fn start(program: &Program, folder: &Path, filters: &[&str], bug: Option<&str>) -> Run {
+    fn start(program: &Program, folder: &Path, names: &[&str], bug: Option<&str>) -> Run {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut command = bounded(&program.path);
-        command.args(filters).current_dir(folder).env("CARGO_MANIFEST_DIR", folder).env(MARK, &mark);
+        command
+            .arg("--exact")
+            .args(names)
+            .current_dir(folder)
+            .env("CARGO_MANIFEST_DIR", folder)
+            .env(MARK, &mark);
         // The same inputs in each run; a failure need not be shortened, and is not kept for the next bug.
         command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_MAX_SHRINK_ITERS", "0");
         command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
@@ -292,7 +304,7 @@ fn bounded(program: &Path) -> Command {
 }
 
 /// Returns a line of the table: the test that fails and after what time, or why the bug is not caught.
-pub(super) fn line_of_tests(bug: &Bug, result: &Result<Failed, String>) -> String {
+pub(super) fn line_of_tests(bug: &Bug, result: &Result<Failed, Missed>) -> String {
     let (name, tests) = (&bug.name, bug.tests.as_ref().map(Tests::written).unwrap_or_default());
     match result {
         Ok((test, after)) => format!("{name:<44} tests {:>25.1} s {test}", after.as_secs_f64()),

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::bug::{Bug, Piece};
-use super::{Run, parts, root, simulate};
+use super::list::parts;
+use super::{Run, root, simulate};
 
 /// A run is endless if it takes more than this multiple of the CPU time of a run without a bug, plus [`BESIDES`]. CPU
 /// time is independent of other load.
@@ -42,6 +43,9 @@ pub(super) struct Mode {
 
 /// Name for bugs that change the events without a complaint of a checker.
 pub(super) const AGAINST: &str = "against";
+
+/// Name for bugs with which a run does not end.
+pub(super) const NEVER_ENDS: &str = "never-ends";
 
 /// How a bug was caught.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,7 +144,7 @@ fn by(run: &Run) -> Option<String> {
     let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
     match run.status {
         _ if !checkers.is_empty() => Some(checkers.join(",")),
-        None => Some("never-ends".into()),
+        None => Some(NEVER_ENDS.into()),
         Some(0) => None,
         // It was killed, or standard error has the reason.
         Some(_) => Some("panic".into()),
