@@ -374,7 +374,7 @@ const FLOORS: &[Floor] = &[
             "clap",
             "serde",
             "serde_json",
-            "sha2",
+            "ring",
             "base64",
             "indicatif",
             "strsim",

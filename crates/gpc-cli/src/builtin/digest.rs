@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sha2::{Digest as _, Sha256};
+use ring::digest::{Context, SHA256};
 
 use chained_gpc::runtime::{FunctionResult, Functions, FunctionsError, Streaming};
 use chained_gpc::{Reply, Request};
@@ -13,16 +13,20 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
 }
 
 /// Digest of the data received so far.
-#[derive(Default)]
 struct Digest {
-    sha: Sha256,
+    sha: Context,
     length: u64,
+}
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest { sha: Context::new(&SHA256), length: 0 }
+    }
 }
 
 impl Streaming for Digest {
     fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
-        self.sha.update(bytes);
-        self.length += bytes.len() as u64;
+        self.add(bytes);
         Ok(())
     }
 
@@ -33,9 +37,14 @@ impl Streaming for Digest {
 }
 
 impl Digest {
+    fn add(&mut self, bytes: &[u8]) {
+        self.sha.update(bytes);
+        self.length += bytes.len() as u64;
+    }
+
     fn text(self) -> String {
         let mut text = String::with_capacity(64 + 1 + 20);
-        for byte in self.sha.finalize() {
+        for byte in self.sha.finish().as_ref() {
             write!(text, "{byte:02x}").expect("a string takes every text");
         }
         write!(text, " {}", self.length).expect("a string takes every text");
@@ -45,7 +54,9 @@ impl Digest {
 
 /// Returns SHA-256 in 64 lower-case hexadecimal digits as `sha256sum` prints it, a space, and the length in bytes.
 pub fn digest(data: &[u8]) -> String {
-    Digest { sha: Sha256::new_with_prefix(data), length: data.len() as u64 }.text()
+    let mut digest = Digest::default();
+    digest.add(data);
+    digest.text()
 }
 
 #[cfg(test)]

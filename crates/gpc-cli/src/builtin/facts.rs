@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use chained_gpc::runtime::{Functions, FunctionsError};
 use chained_gpc::{Access, Secret};
-use sha2::{Digest as _, Sha256};
+use ring::digest::{Context, SHA256};
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions
@@ -42,8 +42,10 @@ pub(crate) fn set_secret_mark(secret: Option<&Secret>) {
 /// of 32 random bytes.
 fn mark(secret: Option<&Secret>) -> String {
     let Some(secret) = secret else { return "none".into() };
-    let hash = Sha256::new().chain_update(LABEL).chain_update(secret.as_bytes()).finalize();
-    hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    let mut hash = Context::new(&SHA256);
+    hash.update(LABEL);
+    hash.update(secret.as_bytes());
+    hash.finish().as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Facts about this process and its machine; `None` for a fact that could not be read.

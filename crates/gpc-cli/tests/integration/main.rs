@@ -16,4 +16,3 @@ mod rendezvous_set;
 mod run;
 mod run_client;
 mod secret;
-mod slow;

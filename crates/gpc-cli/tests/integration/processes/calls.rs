@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chained_gpc::wire::level::{Leaves, Limits};
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 
 use crate::processes::support::{Gpc, coverage, ids, json_of, run};
 
@@ -12,7 +12,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/args.rs");
 
 /// Returns the expected reply of `digest`.
 fn digest_of(data: &[u8]) -> String {
-    let hex: String = Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = digest(&SHA256, data).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{hex} {}", data.len())
 }
 

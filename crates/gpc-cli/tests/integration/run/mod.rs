@@ -17,7 +17,6 @@ mod flood;
 mod mpi;
 mod nodes;
 mod pmi;
-mod scale;
 mod support;
 mod system;
 mod tools;

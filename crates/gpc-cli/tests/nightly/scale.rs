@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 
-use super::support::*;
+use crate::support::*;
 
 const NODES: usize = 64;
 const PROCESSES: usize = 1024;
