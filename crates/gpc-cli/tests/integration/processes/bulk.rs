@@ -46,19 +46,20 @@ fn long_data_pass_through_a_process_that_holds_a_window_of_them() {
 
 #[test]
 fn a_process_that_is_killed_while_data_pass_through_it_ends_the_call() {
-    let data = zeros(256 * MIB);
+    let data = zeros(512 * MIB);
     for (link, killed) in [("tcp", 3), ("unix", 1), ("unix", 5), ("shm", 1), ("shm", 3), ("shm", 5)] {
         let call = Gpc::start(&format!(
             "call digest -n 6 --tree chain --link {link} --forward-first --time-limit 5m --output json --data {}",
             data.path().display()
         ));
         // Reading mapped data makes no system call, so the CPU time of the function shows its progress.
-        until("data pass", || call.find_node(killed).and_then(|node| node.ticks()) >= Some(10));
+        until("data pass", || call.find_node(killed).and_then(|node| node.ticks()) >= Some(3));
         call.node(killed).kill(Signal::KILL);
         let ended = call.end();
         let value = ended.json();
         ended.blames_the_link_of(killed, link);
-        assert_eq!(coverage(&value)[0], 0, "nobody has all: {value}");
+        // The root has all data from the start, and those above the killed id may have received them.
+        assert!(coverage(&value)[0] <= u64::from(killed), "an id below the killed one is done: {value}");
     }
 }
 

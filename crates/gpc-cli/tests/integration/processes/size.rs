@@ -1,6 +1,6 @@
 //! Many processes, and the memory of each.
 
-use crate::processes::support::{Gpc, coverage, is_debug_build, json_of};
+use crate::processes::support::{Gpc, is_debug_build};
 
 /// Maximum private memory of a process that does nothing special, in KiB.
 pub(crate) const OWN_KIB_MAX: u64 = 2 << 10;
@@ -20,16 +20,6 @@ fn resident_kib_max() -> u64 {
 }
 
 #[test]
-fn a_thousand_processes_answer() {
-    for link in ["unix", "tcp"] {
-        let value = json_of(&format!("call sum -n 1024 --tree kary:8 --link {link} --time-limit 2m"));
-        // 1024 * 1025 * 2049 / 6
-        assert_eq!(value["replies"][0]["data"], "358438400");
-        assert_eq!(coverage(&value), [1024, 0, 0, 0]);
-    }
-}
-
-#[test]
 fn a_node_process_is_small() {
     let call = Gpc::start(
         "call sleep -n 64 --tree binomial --forward-first --header 10m --time-limit 10m --output json",
@@ -39,10 +29,17 @@ fn a_node_process_is_small() {
     assert_eq!(processes.len(), 64);
     let command = call.process().own_kib_max();
     assert!((1..command_kib_max()).contains(&command), "the command has had {command} KiB of its own");
+    let mut most: Vec<u64> = (1..64).map(|id| call.node(id).own_kib_max()).collect();
     for process in (1..64).map(|id| call.node(id)) {
-        let (own, arguments) = (process.own_kib_max(), process.arguments());
-        assert!((1..OWN_KIB_MAX).contains(&own), "{arguments:?} has had {own} KiB of its own");
+        let (own, arguments) = (process.own_kib(), process.arguments());
+        assert!((1..OWN_KIB_MAX).contains(&own), "{arguments:?} has {own} KiB of its own");
     }
+    // If the system reclaims pages of the program, the peak of a process seems higher by as much.
+    most.sort_unstable();
+    assert!(
+        (1..OWN_KIB_MAX).contains(&most[most.len() / 2]),
+        "the processes have had {most:?} KiB of their own"
+    );
     // Id 0 is the command, which has parsed its arguments with more code.
     for node in (1..64).map(|id| call.node(id)) {
         let resident = node.resident_kib_max();
