@@ -51,7 +51,8 @@ impl Fences {
         Fences { done, puts, shared }
     }
 
-    /// The last round that the owner of a key had put before it entered the reader's last fence.
+    /// The last round that the owner of a key had put before it entered the last fence that the reader had completed by
+    /// then.
     fn put_before(&self, reader: Member, key: &[u8], at: usize) -> Option<u32> {
         let (_, came) = self.done.get(&reader)?.range(..at).next_back()?;
         let (owner, puts) = self.puts.get(key)?;
@@ -70,13 +71,14 @@ impl Fences {
     }
 }
 
-/// After a fence, the earlier puts of its members are read from the node's own copy, and no older values.
+/// A read that is requested after a fence returns the earlier puts of its members from the node's own copy, and no older
+/// values.
 pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
-    for ((client, serial), (_, request)) in &history.requests {
+    for ((client, serial), (asked, request)) in &history.requests {
         let (Client::Process(reader), Request::Get { key, database }) = (client, request) else { continue };
         let Some((at, answer, at_once)) = history.answers.get(&(*client, *serial)) else { continue };
-        let Some(entered) = fences.put_before(*reader, key, *at) else { continue };
+        let Some(entered) = fences.put_before(*reader, key, *asked) else { continue };
         let text = String::from_utf8_lossy(key);
         let kind = answer.as_ref().err().map(|fault| fault.kind);
         if kind == Some(FaultKind::DomainEnded) || history.is_excused(*client, *at) {
@@ -101,7 +103,7 @@ pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
     // For each key of a database: the first reader and its value.
     let mut first = BTreeMap::new();
-    for ((client, serial), (_, request)) in &history.requests {
+    for ((client, serial), (asked, request)) in &history.requests {
         let Request::Get { key, database } = request else { continue };
         if !(0..ROUNDS_MAX).any(|round| together(round) == *key) {
             continue;
@@ -113,7 +115,7 @@ pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         match answer {
             Ok(Answer::Value(value)) => {
                 let text = String::from_utf8_lossy(key);
-                if fences.is_settled(*client, database, key, *at) {
+                if fences.is_settled(*client, database, key, *asked) {
                     let (other, theirs) = first.entry((database, key)).or_insert((client, value));
                     if *theirs != value {
                         let both = [*theirs, value].map(|value| String::from_utf8_lossy(value));
@@ -141,7 +143,7 @@ pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 /// A put over a value that a fence had brought wins at all members that have received both.
 pub(super) fn nothing_overwritten(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
-    for ((client, serial), (_, request)) in &history.requests {
+    for ((client, serial), (asked, request)) in &history.requests {
         let (Client::Process(reader), Request::Get { key, database }) = (client, request) else { continue };
         if *key != common() {
             continue;
@@ -163,7 +165,7 @@ pub(super) fn nothing_overwritten(history: &History<'_>, wrong: &mut Vec<Wrong>)
             ));
             continue;
         };
-        let Some((_, came)) = fences.done.get(reader).and_then(|done| done.range(..at).next_back()) else {
+        let Some((_, came)) = fences.done.get(reader).and_then(|done| done.range(..asked).next_back()) else {
             continue;
         };
         let over = puts.iter().find(|(other, later)| {

@@ -96,6 +96,13 @@ fn a_tool_watches_what_a_group_spawns_from_its_own_request_on() {
     assert_good(&run_all([Scenario::new(2, 240_002_005_905)]));
 }
 
+/// A process requested a value of another node while it waited for a fence. The owner put the value and entered the
+/// fence, which was answered before the request was. The request was judged as if it had come after the fence.
+#[test]
+fn a_request_before_the_end_of_a_fence_may_miss_what_the_fence_brings() {
+    assert_good(&run_all([Scenario::new(8, 240_008_021_797)]));
+}
+
 /// Orders, and requests with their outcomes, that at least one world must contain.
 const WANTED: &[&str] = &[
     "order AtHead",
