@@ -42,7 +42,6 @@
 //! | [`bootstrap`] | makes the processes of several jobs one set of nodes | from the environment: `client` |
 //! | [`variables`] | environment variables that a launcher sets for the tasks it starts | |
 //! | `client`, `token` | client over HTTP | `client` |
-//! | `clock` | the clock of a service | |
 //! | `checking` | validates long data on another thread | `http` |
 //! | `http`, `parent_driver` | server over HTTP, with a web page; registers units with parent resources | `http` |
 //!
@@ -67,7 +66,8 @@
 //! | `meeting/resource` | a resource, wherever it is |
 //! | `bootstrap/members`, `env` | ids and groups from level-n data; from environment variables |
 //! | `bootstrap/origin`, `error` | where a process registered; errors |
-//! | `client/exchange`, `requests`, `permits` | requests and answers, without I/O; retries and limits; concurrency |
+//! | `client/exchange`, `retry` | requests and answers; which requests are repeated (both without I/O) |
+//! | `client/requests`, `permits` | sends requests, within limits; concurrency |
 //! | `client/connector`, `names`, `url` | TCP and TLS; host names; URL of a service |
 //! | `client/trusted`, `options`, `error` | which services get the token; options; errors |
 //! | `http/server`, `options`, `shared` | listener and threads; options; shared state |
@@ -94,7 +94,6 @@ pub mod bootstrap;
 mod checking;
 #[cfg(feature = "client")]
 pub mod client;
-mod clock;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod machine;

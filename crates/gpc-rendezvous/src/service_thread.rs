@@ -3,7 +3,11 @@
 //! In each turn, the requests that change the stored state run last. If the store refuses their changes, they are
 //! undone and fail, and the service continues with requests that do not need the store: see `unsaved`.
 
+#[cfg(test)]
+mod tests;
 mod unsaved;
+#[cfg(all(test, feature = "client", feature = "store"))]
+mod worlds;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,9 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use chained_gpc::{Id, Job, Secret};
+use chained_gpc::{Clock, Id, Job, Secret};
 
-use crate::clock::Clock;
 use crate::machine::{
     Answer, Change, Fault, FaultKind, ID_LENGTH, Input, Joint, Limits, Millis, Output, ParentAction,
     ParentOutcome, RandomValues, Request, ResourceId, Service, Spec, StoredState, Ticket, Token,
@@ -118,48 +121,12 @@ impl ServiceThread {
     /// Returns an error if the store cannot be read or the thread cannot be started.
     pub fn start(
         limits: Limits,
-        mut store: Option<Box<dyn Store>>,
+        store: Option<Box<dyn Store>>,
         on_parent_action: impl FnMut(ResourceId, ParentAction) + Send + 'static,
     ) -> io::Result<ServiceThread> {
-        let stored = store.as_mut().map_or_else(|| Ok(StoredState::default()), |store| store.load());
-        let mut stored = stored.map_err(io::Error::other)?;
-        // If the machine's clock was set back, time must still not be before what is stored.
-        let newest = stored.resources.iter().map(|(_, resource)| resource.created).max();
-        let clock = Clock::not_before(newest.unwrap_or_default());
-        // Lifetimes do not pass while the service is down, whatever the machine's clock says: each resource keeps its
-        // remaining lifetime.
-        let shift = stored.now.map_or(0, |then| clock.now().wrapping_sub(then).cast_signed());
-        let lives = stored.resources.iter_mut().map(|(_, resource)| &mut resource.expires);
-        lives.for_each(|expires| *expires = expires.saturating_add_signed(shift));
-        let service = Service::restored(limits, stored, clock.now());
-        let (commands, taken) = sync_channel(QUEUE);
-        let (tickets, failed) = (Arc::default(), Arc::new(Mutex::new(None)));
-        let cancelled = Arc::<Mutex<Vec<Ticket>>>::default();
-        let over = Arc::<AtomicBool>::default();
-        let (cancelled_too, failed_too, over_too) =
-            (Arc::clone(&cancelled), Arc::clone(&failed), Arc::clone(&over));
-        let desk =
-            Desk { commands, tickets, cancelled: cancelled_too, failed: failed_too, over: over_too, clock };
-        let (on_parent_action, waiting, writes) = (Box::new(on_parent_action), HashMap::new(), Vec::new());
-        let later = Vec::new();
-        let (most, unsaved, time_stored) = (limits.waiting, None, clock.now());
-        let run = ThreadState {
-            service,
-            store,
-            on_parent_action,
-            waiting,
-            writes,
-            later,
-            most,
-            unsaved,
-            cancelled,
-            failed,
-            over,
-            clock,
-            shift,
-            time_stored,
-        };
-        let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || run.serve(&taken))?;
+        let (state, desk, taken) =
+            ThreadState::new(Clock::since_1970, limits, store, Box::new(on_parent_action))?;
+        let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || state.serve(&taken))?;
         Ok(ServiceThread { desk, thread: Some(thread) })
     }
 
@@ -237,7 +204,7 @@ impl Desk {
     /// The service's time, by which leases, waits and lifetimes are measured: the machine's time when the service
     /// started, plus the time since. Later changes of the machine's clock have no effect.
     pub fn now(&self) -> Millis {
-        self.clock.now()
+        millis(self.clock.now())
     }
 
     /// Why the store cannot be written, if so. Until it can be written again, requests that need it are rejected.
@@ -295,6 +262,11 @@ pub(crate) fn draw(joint: bool) -> io::Result<RandomValues> {
     Ok(RandomValues { id: ResourceId(bytes), token, joint })
 }
 
+/// A time since 1970, in milliseconds.
+fn millis(time: Duration) -> Millis {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn ended() -> Fault {
     Fault::new(FaultKind::Unavailable, "the service has ended")
 }
@@ -330,30 +302,93 @@ struct ThreadState {
 }
 
 impl ThreadState {
+    /// The state of a service that begins with what the store holds, its desk, and the queue between them. `clock`
+    /// makes a clock that shows at least the given time since 1970.
+    fn new(
+        clock: impl FnOnce(Duration) -> Clock,
+        limits: Limits,
+        mut store: Option<Box<dyn Store>>,
+        on_parent_action: ParentActionHandler,
+    ) -> io::Result<(ThreadState, Desk, Receiver<Command>)> {
+        let stored = store.as_mut().map_or_else(|| Ok(StoredState::default()), |store| store.load());
+        let mut stored = stored.map_err(io::Error::other)?;
+        // If the machine's clock was set back, time must still not be before what is stored.
+        let newest = stored.resources.iter().map(|(_, resource)| resource.created).max();
+        let clock = clock(Duration::from_millis(newest.unwrap_or_default()));
+        let now = millis(clock.now());
+        // Lifetimes do not pass while the service is down, whatever the machine's clock says: each resource keeps its
+        // remaining lifetime.
+        let shift = stored.now.map_or(0, |then| now.wrapping_sub(then).cast_signed());
+        let lives = stored.resources.iter_mut().map(|(_, resource)| &mut resource.expires);
+        lives.for_each(|expires| *expires = expires.saturating_add_signed(shift));
+        let service = Service::restored(limits, stored, now);
+        let (commands, taken) = sync_channel(QUEUE);
+        let desk = Desk {
+            commands,
+            tickets: Arc::default(),
+            cancelled: Arc::default(),
+            failed: Arc::default(),
+            over: Arc::default(),
+            clock: clock.clone(),
+        };
+        let state = ThreadState {
+            service,
+            store,
+            on_parent_action,
+            waiting: HashMap::new(),
+            writes: Vec::new(),
+            later: Vec::new(),
+            most: limits.waiting,
+            unsaved: None,
+            cancelled: Arc::clone(&desk.cancelled),
+            failed: Arc::clone(&desk.failed),
+            over: Arc::clone(&desk.over),
+            clock,
+            shift,
+            time_stored: now,
+        };
+        Ok((state, desk, taken))
+    }
+
+    fn now(&self) -> Millis {
+        millis(self.clock.now())
+    }
+
     fn serve(mut self, commands: &Receiver<Command>) {
         // The restored service may have outputs.
         self.turn();
-        let mut going = true;
         // Ends: with `Command::End`, or when the last desk is dropped.
-        while going {
-            going = match commands.recv_timeout(self.sleep()) {
-                Ok(command) => self.take(command) && self.take_more(commands),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.remove_cancelled();
-                    self.service.handle(self.clock.now(), Input::Tick);
-                    true
-                }
-                Err(RecvTimeoutError::Disconnected) => false,
+        loop {
+            let first = match commands.recv_timeout(self.sleep()) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
             };
-            self.turn();
+            if !self.step(first, commands) {
+                break;
+            }
         }
         self.end(commands);
+    }
+
+    /// One turn: takes a command and those behind it, or lets the time pass. Returns `false` if the service is to end.
+    fn step(&mut self, first: Option<Command>, commands: &Receiver<Command>) -> bool {
+        let goes_on = match first {
+            Some(command) => self.take(command) && self.take_more(commands),
+            None => {
+                self.remove_cancelled();
+                self.service.handle(self.now(), Input::Tick);
+                true
+            }
+        };
+        self.turn();
+        goes_on
     }
 
     fn sleep(&self) -> Duration {
         let again = self.unsaved.as_ref().map(|unsaved| unsaved.again);
         let at = self.service.deadline().into_iter().chain(again).min();
-        at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(self.clock.now())).min(SLEEP))
+        at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(self.now())).min(SLEEP))
     }
 
     fn take_more(&mut self, commands: &Receiver<Command>) -> bool {
@@ -373,7 +408,7 @@ impl ThreadState {
         // Most cancelled requests have been answered already.
         if let Some((reply, _)) = self.waiting.remove(&ticket) {
             reply.forget();
-            self.service.handle(self.clock.now(), Input::Cancelled(ticket));
+            self.service.handle(self.now(), Input::Cancelled(ticket));
         }
     }
 
@@ -391,7 +426,7 @@ impl ThreadState {
                 } else if !self.writes.is_empty() && !matches!(store_use, StoreUse::Write(_)) {
                     self.later.push((ticket, request));
                 } else {
-                    self.service.handle(self.clock.now(), Input::Ask(ticket, request));
+                    self.service.handle(self.now(), Input::Ask(ticket, request));
                 }
                 if cancelled.load(Ordering::Acquire) {
                     self.remove_request(ticket);
@@ -402,7 +437,7 @@ impl ThreadState {
                 if matches!(input, Input::Lost { .. }) && !self.writes.is_empty() {
                     self.turn();
                 }
-                self.service.handle(self.clock.now(), input);
+                self.service.handle(self.now(), input);
             }
             Command::End => return false,
         }
@@ -414,7 +449,7 @@ impl ThreadState {
     fn turn(&mut self) {
         let writes = std::mem::take(&mut self.writes);
         let tickets: Vec<Ticket> = writes.iter().map(|(ticket, _)| *ticket).collect();
-        let now = self.clock.now();
+        let now = self.now();
         if !writes.is_empty() {
             // No timer expires within the batch.
             self.service.handle(now, Input::Tick);
@@ -439,7 +474,8 @@ impl ThreadState {
             }
         }
         self.follow(now);
-        let late = self.unsaved.as_mut().map(|unsaved| unsaved.late(self.clock.now()));
+        let now = self.now();
+        let late = self.unsaved.as_mut().map(|unsaved| unsaved.late(now));
         late.into_iter().flatten().for_each(|ticket| self.give(ticket, Ok(Answer::NotYet)));
     }
 
@@ -500,7 +536,7 @@ impl ThreadState {
         requested: Vec<Change>,
         at_once: bool,
     ) -> Result<(), Fault> {
-        let now = self.clock.now();
+        let now = self.now();
         let Some(store) = &mut self.store else { return Ok(()) };
         let mut stored = match &mut self.unsaved {
             None => changes.clone(),
@@ -569,7 +605,8 @@ impl ThreadState {
         for (reply, _) in self.waiting.into_values() {
             reply.give(Err(ended()));
         }
-        for command in commands.try_iter() {
+        // Bounded, because a callback may ask again. Dropping the queue answers the requests that arrive later.
+        for command in commands.try_iter().take(QUEUE) {
             if let Command::Ask(_, _, reply, _) = command {
                 reply.give(Err(ended()));
             }

@@ -96,6 +96,17 @@ mod tests {
     }
 
     #[test]
+    fn tokens_differ_by_any_digit() {
+        let text = "f40facfbf476dbdc18173e89c2ea9f85aedf5e1655f70fe5cffdbe83a7d875be";
+        let token: ServiceToken = text.parse().unwrap();
+        for at in 0..2 * LENGTH {
+            let mut other = text.to_owned();
+            other.replace_range(at..=at, if text[at..].starts_with('0') { "1" } else { "0" });
+            assert_ne!(other.parse(), Ok(token.clone()), "{at}");
+        }
+    }
+
+    #[test]
     fn other_text_is_refused() {
         for text in ["", "00", &"g".repeat(64), &"0".repeat(65), "ä"] {
             assert_eq!(text.parse::<ServiceToken>(), Err(ServiceTokenError));

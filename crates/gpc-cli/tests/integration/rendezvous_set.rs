@@ -4,6 +4,7 @@
 use std::process::{Command, Stdio};
 
 use gpc_test_support::process::{Ended, Owned, finished, first_line, spawn_piped};
+use gpc_test_support::waiting::until;
 use serde_json::Value;
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -92,8 +93,7 @@ fn a_process_that_is_killed_before_all_are_there_is_missed() {
     let tally = |wanted: u32| {
         let shows =
             || Command::new(EXE).args(["rendezvous", "show", "--output", "json", &own]).output().unwrap();
-        // Ends: the process registers, or the time limit of the test expires.
-        while serde_json::from_slice::<Value>(&shows().stdout).unwrap()["tally"] != wanted {}
+        until("the tally", || serde_json::from_slice::<Value>(&shows().stdout).unwrap()["tally"] == wanted);
     };
     let mut killed = task(&[("GPC_JOB_HANDLE", &own)]);
     tally(1);

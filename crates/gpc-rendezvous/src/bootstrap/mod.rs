@@ -22,8 +22,8 @@ mod origin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::Shown;
 use chained_gpc::bootstrap::{Bootstrap, Meeting, MeetingLimit};
+use chained_gpc::{Clock, Shown, TimeLimit};
 
 #[cfg(feature = "client")]
 pub use env::{EnvError, from_env, with_handles};
@@ -31,7 +31,7 @@ pub use error::JoinError;
 pub use origin::Origin;
 
 use crate::machine::{Completion, FaultKind, RankChoice, Scope, Token, Unit};
-use crate::meeting::{Deadline, Resource};
+use crate::meeting::{Resource, wait_within};
 use crate::service_thread::draw_token;
 
 /// Value of [`Bootstrap::launcher`].
@@ -74,7 +74,7 @@ struct Part<'a> {
     resources: &'a Resources,
     mine: &'a str,
     token: Token,
-    until: Deadline,
+    until: TimeLimit,
     /// Time limit of the whole bootstrap, of which a part has passed already.
     limit: Duration,
 }
@@ -82,7 +82,8 @@ struct Part<'a> {
 impl Resources {
     fn meet(&self, mine: &str, within: MeetingLimit) -> Result<Meeting, JoinError> {
         let MeetingLimit { limit, left } = within;
-        let part = Part { resources: self, mine, token: draw_token()?, until: Deadline::after(left), limit };
+        let until = Clock::system().limit(left);
+        let part = Part { resources: self, mine, token: draw_token()?, until, limit };
         let mut registrations = Registrations::default();
         let ended = part.met(&mut registrations);
         if let Err(error) = &ended {
@@ -93,6 +94,10 @@ impl Resources {
 }
 
 impl Part<'_> {
+    fn left(&self) -> Duration {
+        self.until.left().unwrap_or_default()
+    }
+
     fn met(&self, registrations: &mut Registrations) -> Result<Meeting, JoinError> {
         let Resources { job, rank, multijob, .. } = self.resources;
         let data = self.mine.to_owned().into();
@@ -131,7 +136,7 @@ impl Part<'_> {
         control(self.asked(multijob))?;
         registrations.unit = unit;
         // Short, because the wait is suspended meanwhile.
-        let renew = || drop(control(multijob.within(self.until.left().min(LAST))));
+        let renew = || drop(control(multijob.within(self.left().min(LAST))));
         let own = self.wait(job, "of this subjob", Scope::Own, renew)?;
         let registered = self.asked(multijob).register(*subjob, &self.token, own.data)?;
         registrations.above = Some(registered.rank.into());
@@ -140,7 +145,7 @@ impl Part<'_> {
 
     /// A resource whose requests are limited to the time left.
     fn asked<'a>(&self, resource: &'a Arc<dyn Resource>) -> Box<dyn Resource + 'a> {
-        resource.within(self.until.left())
+        resource.within(self.left())
     }
 
     /// Waits for the completion; an error names the missing processes.
@@ -151,7 +156,7 @@ impl Part<'_> {
         of: Scope,
         renew: impl Fn(),
     ) -> Result<Completion, JoinError> {
-        let completion = self.until.wait(&**resource, of, &self.token, renew)?;
+        let completion = wait_within(&self.until, &**resource, of, &self.token, renew)?;
         completion.ok_or_else(|| JoinError::Late {
             at,
             limit: self.limit,

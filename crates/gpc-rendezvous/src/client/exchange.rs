@@ -12,6 +12,7 @@ use hyper::Method;
 use serde::{Deserialize, Serialize};
 
 use super::permits::PermitKind;
+use super::retry::Failure;
 use super::url::ServiceUrl;
 use crate::machine::{
     Completion, Fault, FaultKind, Handle, Joint, NAME_MAX, Properties, RankChoice, Registration, ResourceId,
@@ -56,17 +57,6 @@ pub(crate) struct ServiceResponse {
     /// Whether errors may quote the content. If a service sends requests for its clients, quotes would show these what
     /// only the service can reach.
     pub(crate) quotable: bool,
-}
-
-/// An answer other than the expected one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Misread {
-    /// A fault of the service.
-    Fault(Fault),
-    /// A proxy reports that the service does not answer.
-    Unreachable(String),
-    /// The answer is malformed.
-    Malformed(String),
 }
 
 impl ServiceRequest {
@@ -323,51 +313,51 @@ struct PropertiesShape {
 
 impl ServiceResponse {
     /// An answer without content.
-    pub(crate) fn done(&self) -> Result<(), Misread> {
+    pub(crate) fn done(&self) -> Result<(), Failure> {
         self.expect(&[204])
     }
 
     /// The handle of a new resource.
-    pub(crate) fn created(&self) -> Result<Handle, Misread> {
+    pub(crate) fn created(&self) -> Result<Handle, Failure> {
         self.expect(&[201])?;
         let shape: CreatedShape = self.json()?;
-        shape.handle.parse().map_err(|error| Misread::Malformed(format!("the new handle: {error}")))
+        shape.handle.parse().map_err(|error| Failure::Malformed(format!("the new handle: {error}")))
     }
 
     /// A registration.
-    pub(crate) fn registered(&self) -> Result<Registration, Misread> {
+    pub(crate) fn registered(&self) -> Result<Registration, Failure> {
         self.expect(&[201])?;
         let RegisteredShape { rank, tally, capacity } = self.json()?;
         Ok(Registration { rank, tally, capacity })
     }
 
     /// The number of resources that ended.
-    pub(crate) fn ended(&self) -> Result<u64, Misread> {
+    pub(crate) fn ended(&self) -> Result<u64, Failure> {
         self.expect(&[200])?;
         self.json().map(|EndedShape { ended }| ended)
     }
 
     /// A completion; `None` if the rendezvous is not complete yet.
-    pub(crate) fn completion(&self) -> Result<Option<Completion>, Misread> {
+    pub(crate) fn completion(&self) -> Result<Option<Completion>, Failure> {
         self.expect(&[200, 204])?;
         if self.status == 204 {
             return Ok(None);
         }
         let shape: CompletionShape<'_> = self.json()?;
         let data = STANDARD.decode(shape.data.as_bytes());
-        let data = data.map_err(|_| Misread::Malformed("the data are no base64".into()))?;
+        let data = data.map_err(|_| Failure::Malformed("the data are no base64".into()))?;
         if shape.level == 0 {
-            return Err(Misread::Malformed("a completion of level 0".into()));
+            return Err(Failure::Malformed("a completion of level 0".into()));
         }
         let joint = shape.joint.map(JointShape::read).transpose()?;
         Ok(Some(Completion { level: shape.level, data: data.into(), joint }))
     }
 
     /// The properties of a resource.
-    pub(crate) fn properties(&self) -> Result<Properties, Misread> {
+    pub(crate) fn properties(&self) -> Result<Properties, Failure> {
         self.expect(&[200])?;
         let shape: PropertiesShape = self.json()?;
-        let nonsense = |what: &str| Misread::Malformed(format!("the resource's {what}"));
+        let nonsense = |what: &str| Failure::Malformed(format!("the resource's {what}"));
         let failed = shape.failed.map(ProblemShape::read).transpose()?;
         let job = shape.job.map(|job| job.parse()).transpose().map_err(|_| nonsense("job"))?;
         Ok(Properties {
@@ -387,15 +377,15 @@ impl ServiceResponse {
         })
     }
 
-    fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Misread> {
+    fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Failure> {
         serde_json::from_slice(&self.content).map_err(|error| {
             let error = if self.quotable { format!(": {error}") } else { String::new() };
-            Misread::Malformed(format!("{}, which is not as it should be{error}", self.quoted()))
+            Failure::Malformed(format!("{}, which is not as it should be{error}", self.quoted()))
         })
     }
 
     /// Checks that the status is one of these, else returns the fault or the reason.
-    fn expect(&self, statuses: &[u16]) -> Result<(), Misread> {
+    fn expect(&self, statuses: &[u16]) -> Result<(), Failure> {
         if statuses.contains(&self.status) {
             return Ok(());
         }
@@ -404,12 +394,11 @@ impl ServiceResponse {
             && let Ok(problem) = serde_json::from_slice::<ProblemShape>(&self.content)
         {
             return Err(match problem.read() {
-                Ok(fault) => Misread::Fault(fault),
+                Ok(fault) if status == 504 => Failure::Uncertain(fault),
+                Ok(fault) => Failure::Fault(fault),
                 // The kind of fault is unknown, but status 503 is transient.
-                Err(_) if status == 503 => {
-                    Misread::Unreachable(format!("status {status}, {}", self.quoted()))
-                }
-                Err(_) => Misread::Malformed(format!(
+                Err(_) if status == 503 => Failure::Gateway(format!("status {status}, {}", self.quoted())),
+                Err(_) => Failure::Malformed(format!(
                     "status {status} with a fault that is unknown here, {}",
                     self.quoted()
                 )),
@@ -417,11 +406,11 @@ impl ServiceResponse {
         }
         Err(match status {
             300..=399 => {
-                Misread::Malformed(format!("status {status}: it leads elsewhere, and is not followed"))
+                Failure::Malformed(format!("status {status}: it leads elsewhere, and is not followed"))
             }
             // Sent by a proxy whose service does not answer.
-            502..=504 => Misread::Unreachable(format!("status {status}, {}", self.quoted())),
-            _ => Misread::Malformed(format!("status {status}, {}", self.quoted())),
+            502..=504 => Failure::Gateway(format!("status {status}, {}", self.quoted())),
+            _ => Failure::Malformed(format!("status {status}, {}", self.quoted())),
         })
     }
 
@@ -440,22 +429,22 @@ impl ServiceResponse {
 }
 
 impl JointShape {
-    fn read(self) -> Result<Joint, Misread> {
+    fn read(self) -> Result<Joint, Failure> {
         // Job and secret are confidential, so errors do not quote them.
-        let job = self.job.parse().map_err(|_| Misread::Malformed("the joint job is none".into()))?;
+        let job = self.job.parse().map_err(|_| Failure::Malformed("the joint job is none".into()))?;
         let secret = zeroize::Zeroizing::new(self.secret);
-        let secret = secret.parse().map_err(|_| Misread::Malformed("the joint secret is none".into()))?;
+        let secret = secret.parse().map_err(|_| Failure::Malformed("the joint secret is none".into()))?;
         Ok(Joint { job, secret })
     }
 }
 
 impl ProblemShape {
-    fn read(self) -> Result<Fault, Misread> {
+    fn read(self) -> Result<Fault, Failure> {
         let ProblemShape { code, detail, title, rank, task } = self;
         let message = detail.or(title).unwrap_or_else(|| code.clone());
         let Some(kind) = FaultKind::from_code(&code) else {
             let what = format!("the fault `{code}`, which is unknown here: {message}");
-            return Err(Misread::Malformed(Shown(&what).to_string()));
+            return Err(Failure::Malformed(Shown(&what).to_string()));
         };
         let fault = Fault::new(kind, message);
         let task = task.map(|task| task[..task.floor_char_boundary(NAME_MAX)].to_owned());
@@ -529,18 +518,46 @@ mod tests {
     fn a_problem_is_the_fault_of_the_service() {
         let text = r#"{"type":"urn:x","title":"t","status":409,"detail":"taken","code":"rank-taken","rank":3,"task":"me"}"#;
         let expected = Fault::new(FaultKind::RankTaken, "taken").of_rank(3).of_task("me");
-        assert_eq!(given(409, text).done(), Err(Misread::Fault(expected)));
+        assert_eq!(given(409, text).done(), Err(Failure::Fault(expected)));
         for kind in FaultKind::ALL {
             let text = format!(r#"{{"code":"{kind}"}}"#);
-            let Err(Misread::Fault(fault)) = given(400, &text).registered() else { panic!("{kind}") };
+            let Err(Failure::Fault(fault)) = given(400, &text).registered() else { panic!("{kind}") };
             assert_eq!(fault.kind, *kind);
         }
+    }
+
+    /// The service answers 504 if it may carry a creation out later.
+    #[test]
+    fn a_service_that_may_have_done_it_says_so_by_its_status() {
+        let text = r#"{"code":"unavailable","detail":"no answer"}"#;
+        let fault = Fault::new(FaultKind::Unavailable, "no answer");
+        assert_eq!(given(504, text).created(), Err(Failure::Uncertain(fault.clone())));
+        assert_eq!(given(503, text).created(), Err(Failure::Fault(fault)));
+        for status in [502, 503, 504] {
+            assert!(matches!(given(status, "<html>").created(), Err(Failure::Gateway(_))), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_wait_names_its_token_and_has_room_for_the_longest_answer() {
+        let (service, token) = (service(), Token::new("t").unwrap());
+        let at = (&service, ResourceId([1; 16]));
+        let wait = |millis, data_max| ServiceRequest::wait(at, Scope::Own, millis, Some(&token), data_max);
+        assert_eq!(wait(1, 1).token, Some(token.clone()));
+        let data = STANDARD.encode(vec![1; 300_000]).len() as u64;
+        assert!(wait(1, 300_000).answer_max >= data + SHORT_MAX);
+        assert_eq!((wait(0, 1).permit, wait(1, 1).permit), (PermitKind::Short, PermitKind::LongPoll));
+        assert_eq!((wait(7, 1).hold_ms, wait(1, u64::MAX).answer_max), (7, u64::MAX));
+        assert_eq!(
+            (seconds(2005), seconds(50), seconds(0)),
+            ("2.005".into(), "0.050".into(), "0.000".into())
+        );
     }
 
     #[test]
     fn what_is_no_answer_of_a_service_is_bounded_and_harmless() {
         let away = given(503, "<html>gone").done().unwrap_err();
-        assert!(matches!(away, Misread::Unreachable(why) if why.contains("503")));
+        assert!(matches!(away, Failure::Gateway(why) if why.contains("503")));
         for (status, content) in [
             (302, String::new()),
             (200, "\u{1b}[2J".repeat(1000)),
@@ -548,7 +565,7 @@ mod tests {
             (409, r#"{"code":"\u001b[2J","detail":"x"}"#.into()),
             (204, String::new()),
         ] {
-            let Err(Misread::Malformed(what)) = given(status, &content).created() else { panic!("{status}") };
+            let Err(Failure::Malformed(what)) = given(status, &content).created() else { panic!("{status}") };
             assert!(what.len() < 2000 && !what.contains('\u{1b}'), "{what}");
         }
     }
@@ -562,7 +579,7 @@ mod tests {
         assert_eq!((found.level, &found.data[..]), (2, &b"1 1 1 a"[..]));
         assert_eq!(found.joint.unwrap().job.to_string(), job);
         assert_eq!(given(204, "").completion(), Ok(None));
-        let Err(Misread::Malformed(what)) = given(200, &text(&joint.replace("ab", "xy"))).completion() else {
+        let Err(Failure::Malformed(what)) = given(200, &text(&joint.replace("ab", "xy"))).completion() else {
             panic!("that is no secret")
         };
         assert!(!what.contains("xy"), "{what}");

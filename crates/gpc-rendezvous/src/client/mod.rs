@@ -1,7 +1,7 @@
 //! Blocking client of services over HTTP, for programs that are not asynchronous.
 //!
-//! `exchange` builds requests and interprets answers, without I/O. `requests` sends them, and retries after lost
-//! connections. [`Client`] is the blocking interface.
+//! `exchange` builds requests and interprets answers, and `retry` decides what is repeated; both are without I/O.
+//! `requests` sends the requests. [`Client`] is the blocking interface.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,6 +25,7 @@ mod names;
 mod options;
 mod permits;
 mod requests;
+mod retry;
 mod trusted;
 mod url;
 
@@ -40,6 +41,8 @@ use tokio::runtime::{Builder, Runtime};
 pub use error::ClientError;
 pub use options::ClientOptions;
 pub(crate) use requests::{Requester, after};
+#[cfg(all(test, feature = "store"))]
+pub(crate) use retry::{DESTROYED, Failure, Retry};
 #[cfg(feature = "http")]
 pub(crate) use trusted::Trusted;
 pub use url::{ServiceUrl, UrlError};

@@ -50,7 +50,7 @@ impl Service<Name> for Names {
     fn call(&mut self, name: Name) -> Self::Future {
         let Names { resolver, limit } = self.clone();
         let left = UNTIL.try_with(|until| until.saturating_duration_since(Instant::now()));
-        let limit = left.map_or(limit, |left| left.max(LEAST).min(limit));
+        let limit = look_up_limit(left.ok(), limit);
         Box::pin(async move {
             // The task is bounded by the limit, and so is the shutdown of the runtime, which waits for it.
             let found = tokio::task::spawn_blocking(move || resolver.host(name.as_str(), limit));
@@ -62,12 +62,32 @@ impl Service<Name> for Names {
     }
 }
 
+/// Time limit of a look-up, for a request with this time left.
+fn look_up_limit(left: Option<Duration>, limit: Duration) -> Duration {
+    left.map_or(limit, |left| left.max(LEAST).min(limit))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    #[test]
+    fn a_look_up_has_the_time_of_its_request_within_its_own() {
+        let millis = Duration::from_millis;
+        for (left, expected) in [
+            (None, 5000),
+            (Some(9000), 5000),
+            (Some(5000), 5000),
+            (Some(1000), 1000),
+            (Some(100), 100),
+            (Some(0), 100),
+        ] {
+            assert_eq!(look_up_limit(left.map(millis), LIMIT), millis(expected), "{left:?}");
+        }
+    }
 
     /// If a name server did not answer, the request and the end of the program were delayed, whatever limit the client
     /// had.

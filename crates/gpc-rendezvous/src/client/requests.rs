@@ -20,13 +20,14 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
-use super::exchange::{Misread, ServiceRequest, ServiceResponse};
+use super::exchange::{ServiceRequest, ServiceResponse};
 use super::names;
 use super::permits::{PermitKind, Permits};
+use super::retry::{DESTROYED, Failure, Retry};
 use super::trusted::Trusted;
 use super::url::ServiceUrl;
 use crate::machine::{
-    Completion, Fault, FaultKind, Handle, Properties, RankChoice, Registration, Scope, Spec, Token, Unit,
+    Completion, FaultKind, Handle, Properties, RankChoice, Registration, Scope, Spec, Token, Unit,
 };
 use crate::token::ServiceToken;
 
@@ -50,10 +51,6 @@ const POLL_LEAST: Duration = Duration::from_secs(1);
 /// Time for a service to answer a controlling task's renewal: the next renewal is due soon, and a lease runs.
 const RENEWAL: Duration = Duration::from_secs(5);
 
-/// First and longest pause before a retry.
-const AGAIN_FIRST: Duration = Duration::from_millis(20);
-const AGAIN_MOST: Duration = Duration::from_secs(2);
-
 /// Longest time limit that is used: adding it to a clock's time cannot overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -68,15 +65,6 @@ pub(crate) struct Requester {
     /// Services that receive the token; `None` if all do, because the program itself chooses them.
     trusted: Option<Trusted>,
     permits: Arc<Permits>,
-}
-
-/// An attempt without an answer.
-struct NoAnswer {
-    why: String,
-    /// Whether the service may have received the request.
-    sent: bool,
-    /// Whether a retry would give the same result.
-    hopeless: bool,
 }
 
 /// The end of a time limit from now.
@@ -137,7 +125,7 @@ impl Requester {
     ) -> Result<(), ClientError> {
         let service = url(handle)?;
         let ask = ServiceRequest::withdraw((&service, handle.resource()), rank, token);
-        self.end(&service, &ask, until, FaultKind::NotRegistered).await
+        self.end(&service, &ask, until, &[FaultKind::NotRegistered]).await
     }
 
     /// Waits for the completion by repeated long polls.
@@ -176,7 +164,7 @@ impl Requester {
     pub(crate) async fn destroy(&self, handle: &Handle, until: Instant) -> Result<(), ClientError> {
         let service = url(handle)?;
         let ask = ServiceRequest::destroy((&service, handle.resource()));
-        self.end(&service, &ask, until, FaultKind::Destroyed).await
+        self.end(&service, &ask, until, DESTROYED).await
     }
 
     pub(crate) async fn end_job(
@@ -212,69 +200,48 @@ impl Requester {
     ) -> Result<(), ClientError> {
         let service = url(handle)?;
         let ask = ServiceRequest::release((&service, handle.resource()), unit, token, lost);
-        self.end(&service, &ask, until, FaultKind::NotRegistered).await
+        self.end(&service, &ask, until, &[FaultKind::NotRegistered]).await
     }
 
     /// Sends a request to end something. If an earlier attempt may have been carried out and its answer was lost, the
-    /// fault `gone` means success.
+    /// faults `gone` mean success.
     async fn end(
         &self,
         service: &ServiceUrl,
         ask: &ServiceRequest,
         until: Instant,
-        gone: FaultKind,
+        gone: &[FaultKind],
     ) -> Result<(), ClientError> {
         match self.ask(service, ask, until, ServiceResponse::done).await {
-            (Err(ClientError::Fault(Fault { kind, .. })), true) if kind == gone => Ok(()),
+            (Err(ClientError::Fault(fault)), retry) if retry.is_done(fault.kind, gone) => Ok(()),
             (result, _) => result,
         }
     }
 
-    /// Sends a request until it is answered. Also returns whether the service may have received an earlier attempt.
+    /// Sends a request until it is answered. Also returns the state of its attempts.
     async fn ask<T>(
         &self,
         service: &ServiceUrl,
         ask: &ServiceRequest,
         until: Instant,
-        read: fn(&ServiceResponse) -> Result<T, Misread>,
-    ) -> (Result<T, ClientError>, bool) {
-        let mut again = AGAIN_FIRST;
-        let mut reached = false;
+        read: fn(&ServiceResponse) -> Result<T, Failure>,
+    ) -> (Result<T, ClientError>, Retry) {
+        let mut retry = Retry::new(ask.again);
         // Ends: with an answer, with an error that a retry cannot mend, or when the time limit has passed.
         loop {
-            let answered = match self.once(service, ask, until).await {
-                Ok(given) => read(&given),
-                Err(AttemptError::Error(error)) => return (Err(error), reached),
-                Err(AttemptError::NoAnswer(lost)) => {
-                    reached |= lost.sent;
-                    let unreachable = || unreachable(service, lost.why.clone(), ask, lost.sent);
-                    if lost.hopeless || (lost.sent && !ask.again) {
-                        return (Err(unreachable()), reached);
-                    }
-                    Err(Misread::Unreachable(lost.why))
-                }
+            let answered = self.once(service, ask, until).await;
+            let failure = match answered.and_then(|given| Ok(read(&given)?)) {
+                Ok(answer) => return (Ok(answer), retry),
+                Err(AttemptError::Error(error)) => return (Err(error), retry),
+                Err(AttemptError::Failure(failure)) => failure,
             };
-            let error = match answered {
-                Ok(answer) => return (Ok(answer), reached),
-                Err(Misread::Malformed(what)) => {
-                    let service = service.as_str().to_owned();
-                    return (Err(ClientError::Nonsense { service, what }), reached);
-                }
-                // The service may be restarted, or write its store again.
-                Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => {
-                    let (service, why) = (service.as_str().to_owned(), unsure(fault.message, ask, reached));
-                    ClientError::Unavailable { service, why }
-                }
-                Err(Misread::Fault(fault)) if passes(&fault) => ClientError::Fault(fault),
-                Err(Misread::Fault(fault)) => return (Err(ClientError::Fault(fault)), reached),
-                Err(Misread::Unreachable(why)) => unreachable(service, why, ask, reached),
-            };
+            let repeats = retry.failed(&failure);
+            let error = client_error(service, failure, retry.is_unsure());
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return (Err(error), reached);
+            match repeats.then(|| retry.pause(left, random_share())).flatten() {
+                Some(pause) => sleep(pause).await,
+                None => return (Err(error), retry),
             }
-            sleep(jittered(again).min(left)).await;
-            again = (again * 2).min(AGAIN_MOST);
         }
     }
 
@@ -295,13 +262,10 @@ impl Requester {
         })?;
         let left = || until.saturating_duration_since(Instant::now());
         let waited = timeout(left() + GRACE, self.permits.take(ask.permit, service)).await;
-        let unsent = |why: &str| NoAnswer { why: why.into(), sent: false, hopeless: false };
+        let unsent = |why: &str| Failure::NoAnswer { why: why.into(), sent: false, hopeless: false };
         let _permit = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
-        let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
-        let answer = answer_time(ask.permit);
-        let needed = answer + at_slowest(upload) + Duration::from_millis(ask.hold_ms);
-        let limit = needed.min(left() + GRACE);
-        let lost = |why: String| NoAnswer { why, sent: true, hopeless: false };
+        let (answer, limit) = (answer_time(ask.permit), attempt_limit(ask, left()));
+        let lost = |why: String| Failure::NoAnswer { why, sent: true, hopeless: false };
         let asked = names::UNTIL.scope(until, self.http.request(request));
         match timeout(limit, asked).await {
             Err(_) => Err(lost(format!("no answer within {:.1} s", limit.as_secs_f64())).into()),
@@ -312,7 +276,7 @@ impl Requester {
                     return Err(AttemptError::Error(ClientError::Certificate { service, why }));
                 }
                 let why = format!("{last}{}", other_scheme(service, &error, last));
-                Err(NoAnswer { why, sent: !error.is_connect(), hopeless: false }.into())
+                Err(Failure::NoAnswer { why, sent: !error.is_connect(), hopeless: false }.into())
             }
             Ok(Ok(response)) if response.status() == 401 && !with_token && self.authorization.is_some() => {
                 Err(AttemptError::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
@@ -348,23 +312,20 @@ impl Requester {
 
 /// Failure of an attempt.
 enum AttemptError {
-    NoAnswer(NoAnswer),
+    Failure(Failure),
+    /// An error that a retry cannot mend.
     Error(ClientError),
 }
 
-impl From<NoAnswer> for AttemptError {
-    fn from(lost: NoAnswer) -> AttemptError {
-        AttemptError::NoAnswer(lost)
+impl From<Failure> for AttemptError {
+    fn from(failure: Failure) -> AttemptError {
+        AttemptError::Failure(failure)
     }
 }
 
 /// Reads the content as it arrives, whatever length was announced.
-async fn read(
-    response: Response<Incoming>,
-    most: u64,
-    answer: Duration,
-) -> Result<ServiceResponse, NoAnswer> {
-    let lost = |why: String| NoAnswer { why, sent: true, hopeless: false };
+async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Result<ServiceResponse, Failure> {
+    let lost = |why: String, hopeless| Failure::NoAnswer { why, sent: true, hopeless };
     let status = response.status().as_u16();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("of no type").to_owned();
@@ -376,26 +337,24 @@ async fn read(
         let allowed = answer + at_slowest(content.len() as u64);
         let left = allowed.saturating_sub(begun.elapsed());
         match timeout(left, body.frame()).await {
-            Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
+            Err(_) => {
+                return Err(lost(format!("its answer has stopped after {} bytes", content.len()), false));
+            }
             Ok(None) => {
                 return Ok(ServiceResponse { status, kind, content: content.freeze(), quotable: true });
             }
-            Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error)))),
+            Ok(Some(Err(error))) => {
+                return Err(lost(format!("its answer is cut off: {}", cause(&error)), false));
+            }
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 if (content.len() + data.len()) as u64 > most {
-                    let why = format!("its answer is longer than {most} bytes");
-                    return Err(NoAnswer { hopeless: true, ..lost(why) });
+                    return Err(lost(format!("its answer is longer than {most} bytes"), true));
                 }
                 content.extend_from_slice(&data);
             }
         }
     }
-}
-
-/// Whether the fault is transient: a full service may have room a little later.
-fn passes(fault: &Fault) -> bool {
-    fault.kind == FaultKind::ServiceFull
 }
 
 /// Time for a service to answer a request of this kind.
@@ -404,6 +363,14 @@ fn answer_time(kind: PermitKind) -> Duration {
         PermitKind::Renewal => RENEWAL,
         PermitKind::Short | PermitKind::LongPoll => ANSWER,
     }
+}
+
+/// Time limit for the head of an answer. `left` is the time left for all attempts.
+fn attempt_limit(ask: &ServiceRequest, left: Duration) -> Duration {
+    let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
+    let answer = answer_time(ask.permit);
+    let needed = answer + at_slowest(upload) + Duration::from_millis(ask.hold_ms);
+    needed.min(left + GRACE)
 }
 
 fn at_slowest(bytes: u64) -> Duration {
@@ -422,17 +389,26 @@ fn url(handle: &Handle) -> Result<ServiceUrl, ClientError> {
     Ok(handle.service().parse::<ServiceUrl>()?)
 }
 
-fn unreachable(service: &ServiceUrl, why: String, ask: &ServiceRequest, reached: bool) -> ClientError {
-    ClientError::Unreachable { service: service.as_str().to_owned(), why: unsure(why, ask, reached) }
-}
-
-/// A reason, which adds that a request may have been carried out, if that is so.
-fn unsure(why: String, ask: &ServiceRequest, reached: bool) -> String {
-    let unsure = match reached && !ask.again {
-        true => "; it may have done what it was asked for, so look before you ask again",
-        false => "",
+/// The error for a failure that ends the attempts. `unsure` adds that the request may have been carried out.
+fn client_error(service: &ServiceUrl, failure: Failure, unsure: bool) -> ClientError {
+    let service = service.as_str().to_owned();
+    let reason = |why: String| {
+        let unsure = match unsure {
+            true => "; it may have done what it was asked for, so look before you ask again",
+            false => "",
+        };
+        format!("{}{unsure}", Shown(&why))
     };
-    format!("{}{unsure}", Shown(&why))
+    match failure {
+        Failure::Malformed(what) => ClientError::Nonsense { service, what },
+        Failure::Fault(fault) | Failure::Uncertain(fault) if fault.kind == FaultKind::Unavailable => {
+            ClientError::Unavailable { service, why: reason(fault.message) }
+        }
+        Failure::Fault(fault) | Failure::Uncertain(fault) => ClientError::Fault(fault),
+        Failure::NoAnswer { why, .. } | Failure::Gateway(why) => {
+            ClientError::Unreachable { service, why: reason(why) }
+        }
+    }
 }
 
 /// The innermost cause of an error.
@@ -470,10 +446,33 @@ fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     }
 }
 
-/// Between half of the pause and all of it, so that many clients that lose the same service do not return at once.
-fn jittered(wait: Duration) -> Duration {
+/// A random number below 1024.
+fn random_share() -> u32 {
     use std::hash::{BuildHasher as _, RandomState};
     // Each `RandomState` has random keys.
-    let share = RandomState::new().hash_one(0_u8) % 512;
-    wait * (512 + share as u32) / 1024
+    (RandomState::new().hash_one(0_u8) % 1024) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::ResourceId;
+
+    #[test]
+    fn limits_of_an_attempt_allow_for_the_hold_and_the_content() {
+        let service: ServiceUrl = "http://a:1".parse().unwrap();
+        let (of, token) = ((&service, ResourceId([1; 16])), Token::new("t").unwrap());
+        let seconds = |ask: &ServiceRequest, left| attempt_limit(ask, Duration::from_secs(left)).as_secs();
+        let short = ServiceRequest::properties(of);
+        assert_eq!((seconds(&short, 999), seconds(&short, 27), seconds(&short, 0)), (30, 29, 2));
+        let wait = ServiceRequest::wait(of, Scope::Own, 25_000, None, 9);
+        assert_eq!((seconds(&wait, 999), seconds(&wait, 40)), (55, 42));
+        // 160 KiB take 10 s at the lowest rate.
+        let data = vec![0; 160 << 10].into();
+        let long = ServiceRequest::register(of, RankChoice::Assign, &token, data, None);
+        assert_eq!(seconds(&long, 999), 40);
+        let control = ServiceRequest::control(of, Unit::Own, "name", &token, None);
+        let release = ServiceRequest::release(of, Unit::Own, &token, None);
+        assert_eq!((seconds(&control, 999), seconds(&release, 999)), (5, 5));
+    }
 }

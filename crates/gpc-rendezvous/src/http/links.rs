@@ -227,3 +227,86 @@ impl Drop for Busy {
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn links(most: usize) -> Arc<Links> {
+        let times =
+            Times { head: Duration::from_secs(10), idle: Duration::from_secs(60), ..Times::default() };
+        Links::new(most, times, ResponseBudget::new(1))
+    }
+
+    /// Whether the connection is to close.
+    fn closes(link: &Link) -> bool {
+        pin!(link.closing()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    fn left(link: &Link) -> Option<u64> {
+        link.until().map(|until| (until - Instant::now()).as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_has_time_for_a_head_and_more_between_requests() {
+        let links = links(9);
+        let link = links.place().unwrap();
+        assert_eq!(left(&link), Some(10));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        // The bytes of a head buy no time.
+        link.came(b"GET / HT");
+        assert_eq!(left(&link), Some(1));
+        let busy = link.begin();
+        assert_eq!((left(&link), link.may_close()), (None, true));
+        link.prove();
+        assert!(!link.may_close());
+        link.came(b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n");
+        assert_eq!(link.head(), Head::default(), "bytes behind the present request are not read");
+        drop(busy);
+        assert_eq!((left(&link), link.may_close()), (Some(60), true));
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(left(&link), Some(10));
+        link.came(b"P");
+        tokio::time::advance(Duration::from_secs(4)).await;
+        link.came(b"OST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n");
+        assert_eq!(left(&link), Some(6));
+        assert!(link.head().has_length);
+        drop(link.begin());
+        assert_eq!(link.head(), Head::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_idle_make_room_and_strangers_if_they_are_many() {
+        let links = links(1000);
+        let tasks: Vec<_> = (0..3).map(|_| links.place().unwrap()).collect();
+        tasks.iter().for_each(|task| {
+            task.prove();
+            drop(task.begin());
+        });
+        let strangers: Vec<_> = (0..250).map(|_| links.place().unwrap()).collect();
+        // As many strangers as there may be: the task that became idle first makes room.
+        assert!(links.close_one());
+        assert!(closes(&tasks[0]) && !closes(&tasks[1]) && !closes(&strangers[0]));
+        let busy = tasks[1].begin();
+        let many = links.place().unwrap();
+        assert!(links.close_one());
+        assert!(closes(&strangers[0]) && !closes(&tasks[2]));
+        assert!(links.close_one());
+        assert!(closes(&tasks[2]) && !closes(&tasks[1]), "a busy task stays");
+        // No idle task is left.
+        assert!(links.close_one());
+        assert!(closes(&strangers[1]));
+        drop((strangers, many));
+        assert!(!links.close_one(), "those that are left are busy, or about to close");
+        drop(busy);
+        assert!(links.close_one());
+        drop(tasks);
+        let free = locked(&links.free);
+        assert!(free.idle.is_empty() && free.strangers.is_empty());
+        assert_eq!(links.places.available_permits(), 1000);
+    }
+}

@@ -135,3 +135,44 @@ async fn poll(poller: Weak<Poller>, desk: Desk, subject: Subject) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::machine::{Life, Limits, RankChoice, Spec};
+    use crate::service_thread::{ServiceThread, draw, draw_token};
+
+    #[tokio::test(start_paused = true)]
+    async fn observers_are_woken_by_changes_alone_and_leave_nothing() {
+        let service = ServiceThread::start(Limits::default(), None, |_, _| {}).unwrap();
+        let desk = service.desk();
+        let create = Request::Create { spec: Spec::new(2), random: draw(false).unwrap() };
+        let Ok(Answer::Created(resource)) = ask(desk, create).await else { panic!("refused") };
+        let pollers = Pollers::new(desk.clone());
+        let mut first = pollers.subscribe(Subject::Tally(resource));
+        assert_eq!(first.next().await, PollResult::Tally(0, 2));
+        // A second observer gets what is there.
+        let mut second = pollers.subscribe(Subject::Tally(resource));
+        assert!(second.results.has_changed().unwrap());
+        assert_eq!(second.next().await, PollResult::Tally(0, 2));
+        for _ in 0..8 {
+            sleep(EVERY).await;
+            // The polls before this request are answered with it.
+            assert!(ask(desk, Request::Properties(resource)).await.is_ok());
+            assert!(!first.results.has_changed().unwrap(), "nothing has changed");
+        }
+        let (rank, token, data, life) = (RankChoice::Assign, draw_token().unwrap(), "a".into(), Life::Unseen);
+        assert!(ask(desk, Request::Register { resource, rank, token, data, life }).await.is_ok());
+        assert_eq!(
+            (first.next().await, second.next().await),
+            (PollResult::Tally(1, 2), PollResult::Tally(1, 2))
+        );
+        let list = pollers.subscribe(Subject::Resources);
+        drop(first);
+        assert_eq!(pollers.active().len(), 2);
+        drop((second, list));
+        assert!(pollers.active().is_empty());
+    }
+}

@@ -52,6 +52,12 @@ impl Problem {
         Fault::new(FaultKind::Unavailable, message).into()
     }
 
+    /// A request that the service may carry out later. If a repetition would carry it out again, its client must not
+    /// repeat it.
+    pub(super) fn uncertain(self) -> Problem {
+        Problem { status: StatusCode::GATEWAY_TIMEOUT, ..self }
+    }
+
     /// JSON text of the problem.
     pub(super) fn written(&self) -> String {
         text(&self.fault, self.status)
@@ -153,5 +159,24 @@ fn title(kind: FaultKind) -> &'static str {
         Kind::BadRequest => "The request makes no sense",
         Kind::Unauthorized => "The token is missing or wrong",
         Kind::Unavailable => "The service is not available",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client must not repeat a creation that the service may carry out later.
+    #[test]
+    fn a_creation_that_may_be_done_later_has_a_status_of_its_own() {
+        let refused = || Problem::unavailable("no answer");
+        let status = |problem: Problem| problem.into_response().status().as_u16();
+        assert_eq!((status(refused()), status(refused().uncertain())), (503, 504));
+        assert!(
+            refused()
+                .uncertain()
+                .written()
+                .contains(r#""status":504,"detail":"no answer","code":"unavailable""#)
+        );
     }
 }

@@ -66,7 +66,7 @@ impl Shared {
         match timeout(ANSWER_LIMIT, answer).await {
             Ok(Ok(answer)) => Ok(answer?),
             Ok(Err(_)) => Err(ended().into()),
-            Err(_) => Err(silent()),
+            Err(_) => Err(silent().uncertain()),
         }
     }
 }

@@ -137,7 +137,57 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::links::Links;
+    use super::super::options::Times;
+    use super::super::response_budget::ResponseBudget;
     use super::*;
+
+    /// A socket that takes nothing.
+    struct Blocking;
+
+    impl AsyncWrite for Blocking {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut_off_at_a_write_and_at_a_flush() {
+        use tokio::io::AsyncWriteExt as _;
+        use tokio::time::timeout;
+
+        let silent = Duration::from_secs(30);
+        let links = Links::new(9, Times { silent, ..Times::default() }, ResponseBudget::new(1));
+        let stream = || TimedStream::new(Blocking, links.place().unwrap());
+        let early = silent - Duration::from_millis(10);
+        let (mut written, mut flushed) = (stream(), stream());
+        assert!(timeout(early, written.write(b"x")).await.is_err());
+        assert_eq!(written.write(b"x").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(timeout(early, flushed.flush()).await.is_err());
+        assert_eq!(flushed.flush().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// The time in which a client took nothing counts, until it has taken bytes for it.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_a_byte_now_and_then_has_one_limit() {
+        let silent = Duration::from_secs(30);
+        let mut blocked = Blocked::default();
+        blocked.until(silent);
+        tokio::time::advance(Duration::from_secs(29)).await;
+        blocked.progress(1, 16 << 10);
+        assert!(blocked.until(silent) - Instant::now() < Duration::from_millis(1100));
+        blocked.progress(160 << 10, 16 << 10);
+        let left = blocked.until(silent) - Instant::now();
+        assert!((Duration::from_secs(10)..Duration::from_millis(11_100)).contains(&left), "{left:?}");
+    }
 
     /// A client that had taken 63 MiB at once could keep the rest of the answer for an hour, by taking a byte now and
     /// then. All that it had taken was credited.

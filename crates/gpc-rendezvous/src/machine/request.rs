@@ -216,7 +216,7 @@ pub struct Properties {
 pub const MISSING_MAX: usize = 16;
 
 /// An output to the driver. All outputs are drained after each input.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Send the answer to a request. If the service has a store, the changes before it are stored first.
     Answer(Ticket, Result<Answer, Fault>),
@@ -228,7 +228,7 @@ pub enum Output {
 
 /// Action of a controlling task at the parent resource. The driver retries until the resource ends, and reports
 /// progress with [`Input::ParentOutcome`].
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParentAction {
     /// Register as controlling task and renew the lease ([`Request::Control`]). If the rank is not fixed, there is
     /// nothing to do.

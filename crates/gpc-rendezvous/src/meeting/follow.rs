@@ -1,18 +1,17 @@
 //! The part of every other task in a meeting: provides its data, and waits for the announcement of the controlling
 //! task.
-#![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chained_gpc::{Call, CallError, CallHandle, CauseKind, Events, Loss, Node, PeerEventKind};
+use chained_gpc::{Call, CallError, CallHandle, CauseKind, Clock, Events, Loss, Node, PeerEventKind};
 
 use super::lead::rank;
 use super::message::question;
 use super::resource::RENEW;
 use super::shared::{Shared, controller_lost};
-use super::{Deadline, Gathering, MeetError, MeetingOutcome, Plan};
+use super::{Gathering, MeetError, MeetingOutcome, Plan};
 use crate::machine::{Answer, Completion, RankChoice};
-use crate::native::decode_answer;
+use crate::native::{LIMIT_MAX, decode_answer};
 use crate::service_thread::draw_token;
 
 /// Interval at which a waiting task checks its link with the controlling task.
@@ -28,10 +27,11 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 pub(super) fn follow(
     shared: &Shared,
     node: &Node,
+    clock: &Clock,
     meeting: u64,
     plan: &Plan,
 ) -> Result<Completion, MeetError> {
-    let until = Deadline::after(plan.limit);
+    let until = clock.limit(plan.limit.min(LIMIT_MAX));
     let events = node.events()?;
     let (token, wanted) = (draw_token()?, RankChoice::Rank(rank(&plan.ids, node.id())));
     let register = || match &plan.gathering {
@@ -39,22 +39,12 @@ pub(super) fn follow(
         Gathering::Resource(resource) => resource.register(wanted, &token, plan.data.clone()).map(drop),
     };
     register()?;
-    let mut renewed = Instant::now();
-    let ask_next = Instant::now() + ASK_AFTER;
-    let mut watch = Watcher {
-        shared,
-        start: plan.start,
-        node,
-        meeting,
-        events,
-        linked: false,
-        absent: None,
-        asked: None,
-        ask_next,
-    };
+    let (mut lease, now) = (clock.limit(RENEW), clock.now());
+    let state = Watching::new(now, plan.start);
+    let mut watch = Watcher { shared, node, clock, meeting, events, asked: None, state };
     // Ends: when the time limit has passed.
     loop {
-        let left = until.left();
+        let left = until.left().unwrap_or_default();
         if let Some(ended) = shared.wait(meeting, left.min(POLL_INTERVAL)) {
             return Ok(ended?);
         }
@@ -62,11 +52,11 @@ pub(super) fn follow(
             // An announcement that arrived before the loss counts.
             return Ok(shared.wait(meeting, Duration::ZERO).unwrap_or(ended)?);
         }
-        if renewed.elapsed() >= RENEW {
+        if lease.is_over() {
             // Renews the lease, if the task's liveness is not tracked by its link. The controlling task announces any
             // fault, so errors are ignored here.
             drop(register());
-            renewed = Instant::now();
+            lease = clock.limit(RENEW);
         }
         if left.is_zero() {
             return Err(MeetError::Late { from: shared.controlling, limit: plan.limit });
@@ -74,20 +64,61 @@ pub(super) fn follow(
     }
 }
 
-/// State of a task that watches the controlling task.
+/// A task that watches the controlling task.
 struct Watcher<'a> {
     shared: &'a Shared,
-    /// Time that the controlling task may take to start, during which its address does not answer.
-    start: Duration,
     node: &'a Node,
+    clock: &'a Clock,
     meeting: u64,
     events: Events,
+    asked: Option<CallHandle>,
+    state: Watching,
+}
+
+/// What a task knows about the controlling task. No I/O: times are arguments.
+#[derive(Debug)]
+struct Watching {
+    /// Time that the controlling task may take to start, during which its address does not answer.
+    start: Duration,
     /// Whether a link with it has been up: before that, it may not have started.
     linked: bool,
     /// Since when its address does not answer.
-    absent: Option<Instant>,
-    asked: Option<CallHandle>,
-    ask_next: Instant,
+    absent: Option<Duration>,
+    ask_next: Duration,
+}
+
+impl Watching {
+    fn new(now: Duration, start: Duration) -> Watching {
+        Watching { start, linked: false, absent: None, ask_next: now + ASK_AFTER }
+    }
+
+    /// Whether to ask the controlling task now. The next question follows after [`ASK_EVERY`].
+    fn asks(&mut self, now: Duration) -> bool {
+        let is_due = now >= self.ask_next;
+        if is_due {
+            self.ask_next = now + ASK_EVERY;
+        }
+        is_due
+    }
+
+    /// It has answered.
+    fn answered(&mut self) {
+        (self.linked, self.absent) = (true, None);
+    }
+
+    /// A question has failed for this reason. Returns whether the controlling task is lost. `spoken` says whether it
+    /// has sent anything, and so has started.
+    fn failed(&mut self, now: Duration, kind: CauseKind, spoken: bool) -> bool {
+        match kind {
+            CauseKind::LinkLost | CauseKind::LostIncarnation => true,
+            CauseKind::Unreachable => {
+                let absent = now - *self.absent.get_or_insert(now);
+                self.ask_next = now + ASK_AFTER;
+                self.linked || spoken || absent >= self.start
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Watcher<'_> {
@@ -97,7 +128,7 @@ impl Watcher<'_> {
         while let Ok(event) = self.events.try_recv() {
             match event.kind {
                 _ if event.id != controlling => {}
-                PeerEventKind::Up => self.linked = true,
+                PeerEventKind::Up => self.state.linked = true,
                 // The controlling task lives on, and the next question opens the link again.
                 PeerEventKind::Lost { loss: Loss::Closed | Loss::Replaced, .. } => {}
                 PeerEventKind::Lost { reason, .. } => return Some(Err(controller_lost(controlling, reason))),
@@ -108,8 +139,7 @@ impl Watcher<'_> {
             self.asked = None;
             return self.handle_reply(answer);
         }
-        if self.asked.is_none() && Instant::now() >= self.ask_next {
-            self.ask_next = Instant::now() + ASK_EVERY;
+        if self.asked.is_none() && self.state.asks(self.clock.now()) {
             let call = Call::new(self.shared.functions.announced).ids([controlling]).watch();
             // If the node has ended, its link events report it at the next check.
             self.asked =
@@ -121,7 +151,7 @@ impl Watcher<'_> {
     fn handle_reply(&mut self, answer: Result<chained_gpc::Outcome, CallError>) -> Option<MeetingOutcome> {
         let error = match answer {
             Ok(outcome) => {
-                (self.linked, self.absent) = (true, None);
+                self.state.answered();
                 let reply = outcome.replies().ok()?.into_iter().next()?;
                 return match decode_answer(&reply.header, reply.data).ok()? {
                     Ok(Answer::Completed(completion)) => Some(Ok(completion)),
@@ -131,15 +161,58 @@ impl Watcher<'_> {
             }
             Err(error) => error,
         };
-        let lost = match error.kind()? {
-            CauseKind::LinkLost | CauseKind::LostIncarnation => true,
-            CauseKind::Unreachable => {
-                let absent = self.absent.get_or_insert_with(Instant::now).elapsed();
-                self.ask_next = Instant::now() + ASK_AFTER;
-                self.linked || self.shared.has_spoken() || absent >= self.start
-            }
-            _ => false,
-        };
+        let lost = self.state.failed(self.clock.now(), error.kind()?, self.shared.has_spoken());
         lost.then(|| Err(controller_lost(self.shared.controlling, error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(10);
+    const MILLI: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_first_question_comes_after_half_a_second_and_others_every_five() {
+        let begin = Duration::from_secs(100);
+        let mut state = Watching::new(begin, START);
+        assert!(!state.asks(begin + ASK_AFTER - MILLI));
+        assert!(state.asks(begin + ASK_AFTER));
+        assert!(!state.asks(begin + ASK_AFTER + ASK_EVERY - MILLI));
+        assert!(state.asks(begin + ASK_AFTER + ASK_EVERY));
+        // If the address does not answer, the next question follows soon.
+        let now = begin + ASK_AFTER + ASK_EVERY + MILLI;
+        assert!(!state.failed(now, CauseKind::Unreachable, false));
+        assert!(!state.asks(now + ASK_AFTER - MILLI));
+        assert!(state.asks(now + ASK_AFTER));
+    }
+
+    #[test]
+    fn a_controlling_task_may_take_its_time_to_start() {
+        let begin = Duration::from_secs(100);
+        let unreachable = CauseKind::Unreachable;
+        let mut state = Watching::new(begin, START);
+        assert!(!state.failed(begin, unreachable, false));
+        assert!(!state.failed(begin + START - MILLI, unreachable, false));
+        assert!(state.failed(begin + START, unreachable, false));
+        // An answer ends the absence; and a task that has started does not start again.
+        let mut state = Watching::new(begin, START);
+        assert!(!state.failed(begin, unreachable, false));
+        state.answered();
+        assert_eq!(state.absent, None);
+        assert!(state.failed(begin + MILLI, unreachable, false));
+        assert!(Watching::new(begin, START).failed(begin, unreachable, true));
+        assert!(Watching::new(begin, Duration::ZERO).failed(begin, unreachable, false));
+    }
+
+    #[test]
+    fn a_lost_link_is_a_lost_task_and_other_failures_are_not() {
+        for kind in [CauseKind::LinkLost, CauseKind::LostIncarnation] {
+            assert!(Watching::new(START, START).failed(START, kind, false), "{kind:?}");
+        }
+        for kind in [CauseKind::Busy, CauseKind::NoMemory, CauseKind::Failed, CauseKind::UnknownFunction] {
+            assert!(!Watching::new(START, START).failed(2 * START, kind, true), "{kind:?}");
+        }
     }
 }

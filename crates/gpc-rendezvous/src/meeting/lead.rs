@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, CallError, CauseKind, IdList, Node, Shown};
+use chained_gpc::{Call, CallError, CauseKind, Clock, IdList, Node, Shown, TimeLimit};
 
 use super::message::{announcement, question};
 use super::resource::RENEW;
 use super::shared::Shared;
-use super::{Deadline, Gathering, MeetError, MeetingOutcome, ParentResource, Plan, Resource};
+use super::{Gathering, MeetError, MeetingOutcome, ParentResource, Plan, Resource, wait_within};
 use crate::machine::{Completion, Fault, FaultKind, RankChoice, Scope, Token, Unit, below, join_data};
+use crate::native::LIMIT_MAX;
 use crate::service_thread::draw_token;
 
 /// Least time for an announcement, so that a meeting that has reached its time limit can still announce this.
@@ -22,26 +23,37 @@ const AGAIN: Duration = Duration::from_millis(100);
 const FLOW_MIN: usize = 64 << 10;
 
 /// Conducts the meeting, and announces the outcome to all tasks.
-pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: &Plan) -> Result<Completion, MeetError> {
+pub(super) fn lead(
+    shared: &Shared,
+    node: &Node,
+    clock: &Clock,
+    meeting: u64,
+    plan: &Plan,
+) -> Result<Completion, MeetError> {
     let token = draw_token()?;
-    let until = Deadline::after(plan.limit);
-    let lead = Leader { shared, node, meeting, plan, token, until };
+    let until = clock.limit(plan.limit.min(LIMIT_MAX));
+    let lead = Leader { shared, node, clock, meeting, plan, token, until };
     let ended = lead.conduct();
-    announce(shared, node, meeting, &plan.ids, &ended, until.left())?;
+    announce(shared, node, meeting, &plan.ids, &ended, lead.left())?;
     Ok(ended?)
 }
 
 struct Leader<'a> {
     shared: &'a Shared,
     node: &'a Node,
+    clock: &'a Clock,
     meeting: u64,
     plan: &'a Plan,
     /// Token of this task at both resources.
     token: Token,
-    until: Deadline,
+    until: TimeLimit,
 }
 
 impl Leader<'_> {
+    fn left(&self) -> Duration {
+        self.until.left().unwrap_or_default()
+    }
+
     fn conduct(&self) -> MeetingOutcome {
         let Some(above) = &self.plan.above else { return self.gather_completion() };
         self.control()?;
@@ -89,7 +101,8 @@ impl Leader<'_> {
             let (data, _) = join_data(1, [&self.plan.data].into_iter());
             return Ok(Completion { level: 1, data, joint: None });
         }
-        let completion = self.until.wait(&**resource, Scope::Own, &self.token, || drop(self.control()))?;
+        let completion =
+            wait_within(&self.until, &**resource, Scope::Own, &self.token, || drop(self.control()))?;
         completion.ok_or_else(|| {
             let missing = missing(&**resource);
             let message = format!(
@@ -104,14 +117,14 @@ impl Leader<'_> {
     /// Collects the data of each task by calls, and joins them by rank.
     fn gather(&self) -> Result<Bytes, Fault> {
         let ids = &self.plan.ids;
-        let started = Deadline::after(self.plan.start);
+        let start = self.clock.limit(self.plan.start);
         // Ends: when all have answered, one is lost, or the time to start is over.
         let outcome = loop {
             match self.ask_all() {
                 Ok(outcome) => break outcome,
-                Err(error) if error.kind() == Some(CauseKind::Unreachable) && !started.left().is_zero() => {
+                Err(error) if error.kind() == Some(CauseKind::Unreachable) && !start.is_over() => {
                     // No announcement arrives here: the wait is a pause.
-                    self.shared.wait(self.meeting, AGAIN.min(self.until.left()));
+                    self.shared.wait(self.meeting, AGAIN.min(self.left()));
                 }
                 Err(error) => return Err(self.absent(&error)),
             }
@@ -131,7 +144,7 @@ impl Leader<'_> {
     /// One call to all tasks, which completes when all have joined the meeting.
     fn ask_all(&self) -> Result<chained_gpc::Outcome, CallError> {
         let call = Call::new(self.shared.functions.gather).ids(self.plan.ids.clone());
-        let mut handle = self.node.call(call.header(question(self.meeting)).limit(self.until.left()))?;
+        let mut handle = self.node.call(call.header(question(self.meeting)).limit(self.left()))?;
         // Ends: the call has a time limit.
         loop {
             if let Some(ended) = handle.wait_for(RENEW) {
@@ -159,7 +172,7 @@ impl Leader<'_> {
     fn above(&self, above: &ParentResource, data: Bytes) -> MeetingOutcome {
         let ParentResource { resource, rank } = above;
         let registered = resource.register(*rank, &self.token, data)?;
-        self.until.wait(&**resource, Scope::Top, &self.token, || ())?.ok_or_else(|| {
+        wait_within(&self.until, &**resource, Scope::Top, &self.token, || ())?.ok_or_else(|| {
             let missing = missing(&**resource);
             let message = format!(
                 "the rendezvous above, where this job has rank {}, is not complete within {:?}; missing are the ranks {}",

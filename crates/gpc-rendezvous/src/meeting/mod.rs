@@ -68,7 +68,7 @@ use chained_gpc::{CallError, Id, IdList, MembershipError};
 
 use crate::machine::{Completion, Fault, RankChoice};
 
-pub(crate) use resource::Deadline;
+pub(crate) use resource::wait_within;
 pub use resource::{ClientResource, Resource};
 pub use tasks::Tasks;
 

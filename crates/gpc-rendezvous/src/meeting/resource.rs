@@ -1,10 +1,11 @@
 //! Resource interface for meetings, independent of where the resource is.
-#![allow(clippy::disallowed_methods, reason = "waits have time limits")]
+#![allow(clippy::disallowed_methods, reason = "an unreachable service is asked again after a pause")]
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
+use chained_gpc::TimeLimit;
 
 use crate::machine::{
     Completion, Fault, FaultKind, Handle, Life, Properties, RankChoice, Registration, Scope, Token, Unit,
@@ -174,61 +175,154 @@ pub(super) const RENEW: Duration = Duration::from_secs(10);
 /// Pause before an unreachable service is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// End of a time limit for waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
-    at: Instant,
+/// Waits for a completion within a time limit, and calls `renew` meanwhile to renew leases at other resources. An
+/// unreachable service is asked again, because it may be restarted.
+pub(crate) fn wait_within(
+    limit: &TimeLimit,
+    resource: &dyn Resource,
+    of: Scope,
+    token: &Token,
+    renew: impl Fn(),
+) -> Result<Option<Completion>, Fault> {
+    let mut wait = Wait::default();
+    // Ends: when the time limit has passed.
+    loop {
+        let left = limit.left().unwrap_or_default();
+        match wait.take(resource.wait(of, token, left.min(RENEW)), left) {
+            Step::End(ended) => return ended,
+            Step::Pause => thread::sleep(AGAIN.min(limit.left().unwrap_or_default())),
+            Step::Renew => {}
+        }
+        renew();
+    }
 }
 
-impl Deadline {
-    pub(crate) fn after(limit: Duration) -> Deadline {
-        Deadline { at: native::after(limit) }
-    }
+/// State of a wait that takes several requests.
+#[derive(Default)]
+struct Wait {
+    /// The first cause since the service was last reached: later causes, near the time limit, are less specific.
+    unreached: Option<Fault>,
+}
 
-    /// Time left.
-    pub(crate) fn left(&self) -> Duration {
-        self.at.saturating_duration_since(Instant::now())
-    }
+/// What follows an answer.
+#[derive(PartialEq, Debug)]
+enum Step {
+    End(Result<Option<Completion>, Fault>),
+    /// The service is not reached: pause, then renew the leases and ask again.
+    Pause,
+    /// Renew the leases and ask again.
+    Renew,
+}
 
-    /// Waits for a completion, and calls `renew` meanwhile to renew leases at other resources. An unreachable service
-    /// is asked again, because it may be restarted.
-    pub(crate) fn wait(
-        &self,
-        resource: &dyn Resource,
-        of: Scope,
-        token: &Token,
-        renew: impl Fn(),
-    ) -> Result<Option<Completion>, Fault> {
-        let mut unreached = None;
-        // Ends: when the time limit has passed.
-        loop {
-            let left = self.left();
-            match resource.wait(of, token, left.min(RENEW)) {
-                Ok(None) => unreached = None,
-                Err(fault) if fault.kind == FaultKind::Unavailable => {
-                    // Keep the first cause since the service was last reached: later causes, near the time limit, are
-                    // less specific.
-                    unreached.get_or_insert(fault);
-                    thread::sleep(AGAIN.min(self.left()));
-                }
-                ended => return ended,
+impl Wait {
+    /// Handles the answer to a request that was sent when `left` was left of the time limit.
+    fn take(&mut self, answer: Result<Option<Completion>, Fault>, left: Duration) -> Step {
+        let step = match answer {
+            Ok(None) => {
+                self.unreached = None;
+                Step::Renew
             }
-            if left.is_zero() {
-                return unreached.map_or(Ok(None), Err);
+            Err(fault) if fault.kind == FaultKind::Unavailable => {
+                self.unreached.get_or_insert(fault);
+                Step::Pause
             }
-            renew();
+            ended => return Step::End(ended),
+        };
+        match left.is_zero() {
+            true => Step::End(self.unreached.take().map_or(Ok(None), Err)),
+            false => step,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use chained_gpc::Clock;
+
     use super::*;
 
-    /// Adding an unlimited duration to the clock's time panicked.
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn fault(kind: FaultKind, message: &str) -> Fault {
+        Fault::new(kind, message)
+    }
+
+    fn completion() -> Completion {
+        Completion { level: 1, data: "1 1 x".into(), joint: None }
+    }
+
     #[test]
-    fn a_meeting_may_have_the_longest_limit() {
-        let until = Deadline::after(Duration::MAX);
-        assert!(until.left() > Duration::from_secs(86_400 * 365));
+    fn a_wait_ends_with_its_time_and_the_first_cause_since_the_service_was_reached() {
+        let unavailable = |message| Err(fault(FaultKind::Unavailable, message));
+        let mut wait = Wait::default();
+        assert_eq!(wait.take(unavailable("early"), SECOND), Step::Pause);
+        assert_eq!(wait.take(Ok(None), SECOND), Step::Renew);
+        assert_eq!(wait.take(unavailable("first"), SECOND), Step::Pause);
+        assert_eq!(wait.take(unavailable("second"), SECOND), Step::Pause);
+        assert_eq!(wait.take(unavailable("third"), Duration::ZERO), Step::End(unavailable("first")));
+        let mut wait = Wait::default();
+        assert_eq!(wait.take(unavailable("early"), SECOND), Step::Pause);
+        assert_eq!(wait.take(Ok(None), Duration::ZERO), Step::End(Ok(None)));
+        for ended in [Ok(Some(completion())), Err(fault(FaultKind::Expired, "over"))] {
+            assert_eq!(Wait::default().take(ended.clone(), SECOND), Step::End(ended));
+        }
+    }
+
+    /// A resource that does not complete, whose waits last as long as they may by a clock that they move.
+    #[derive(Default)]
+    struct Incomplete {
+        millis: Arc<AtomicU64>,
+        waits: Mutex<Vec<u64>>,
+    }
+
+    impl Resource for Incomplete {
+        fn within(&self, _: Duration) -> Box<dyn Resource + '_> {
+            unreachable!()
+        }
+
+        fn register(&self, _: RankChoice, _: &Token, _: Bytes) -> Result<Registration, Fault> {
+            unreachable!()
+        }
+
+        fn withdraw(&self, _: u64, _: &Token) -> Result<(), Fault> {
+            unreachable!()
+        }
+
+        fn wait(&self, _: Scope, _: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
+            self.waits.lock().unwrap().push(limit.as_millis() as u64);
+            self.millis.fetch_add(limit.as_millis() as u64, Ordering::Relaxed);
+            Ok(None)
+        }
+
+        fn control(&self, _: Unit, _: &str, _: &Token) -> Result<(), Fault> {
+            unreachable!()
+        }
+
+        fn release(&self, _: Unit, _: &Token, _: Option<String>) -> Result<(), Fault> {
+            unreachable!()
+        }
+
+        fn properties(&self) -> Result<Properties, Fault> {
+            unreachable!()
+        }
+    }
+
+    /// Leases of 30 s are renewed at least every 10 s. The last request is sent at the time limit, so that a completion
+    /// just before it counts.
+    #[test]
+    fn a_long_wait_renews_every_ten_seconds_and_asks_a_last_time_at_its_limit() {
+        let (resource, renewed) = (Incomplete::default(), AtomicU64::new(0));
+        let read = Arc::clone(&resource.millis);
+        let clock = Clock::reading(move || Duration::from_millis(read.load(Ordering::Relaxed)));
+        let token = Token::new("t").unwrap();
+        let renew = || {
+            renewed.fetch_add(1, Ordering::Relaxed);
+        };
+        let ended = wait_within(&clock.limit(25 * SECOND), &resource, Scope::Own, &token, renew);
+        assert_eq!((ended, renewed.into_inner()), (Ok(None), 3));
+        assert_eq!(*resource.waits.lock().unwrap(), [10_000, 10_000, 5_000, 0]);
     }
 }

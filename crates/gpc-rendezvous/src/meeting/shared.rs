@@ -67,6 +67,16 @@ struct State {
     asked: BTreeMap<u64, Deferred>,
 }
 
+impl State {
+    /// This task's data for a meeting; `None` if it has yet to join.
+    fn data_for(&self, meeting: u64) -> Result<Option<Bytes>, String> {
+        match meeting < self.current {
+            true => Err("this task has left that meeting".into()),
+            false => Ok(self.brought.clone().filter(|_| meeting == self.current)),
+        }
+    }
+}
+
 impl Shared {
     pub(super) fn new(controlling: Id) -> Shared {
         Shared {
@@ -113,10 +123,13 @@ impl Shared {
 
     /// Handles an announcement of the controlling task.
     pub(super) fn handle_announcement(&self, request: &Request<'_>) -> Result<(), String> {
-        self.check(request)?;
-        let header = request.header();
+        self.check(request.root())?;
+        self.take_announcement(request.header(), request.data_bytes())
+    }
+
+    fn take_announcement(&self, header: &[u8], data: Bytes) -> Result<(), String> {
         let meeting = number(header).ok_or("this is no announcement")?;
-        let answer = decode_answer(header.get(PREFIX..).unwrap_or_default(), request.data_bytes());
+        let answer = decode_answer(header.get(PREFIX..).unwrap_or_default(), data);
         let ended = match answer.map_err(|error| format!("the announcement makes no sense: {error}"))? {
             Ok(Answer::Completed(completion)) => Ok(completion),
             Ok(_) => return Err("what is announced is no end of a rendezvous".into()),
@@ -134,36 +147,36 @@ impl Shared {
 
     /// Handles the controlling task's request for this task's data.
     pub(super) fn gather(&self, request: &Request<'_>, token: Deferred) {
-        let checked = self.check(request).and_then(|()| {
-            let meeting = number(request.header()).ok_or("this is no question of a meeting")?;
-            self.expected(&self.state(), meeting).map(|()| meeting)
-        });
-        let meeting = match checked {
-            Ok(meeting) => meeting,
-            Err(why) => return token.fail(why),
-        };
+        let checked = self
+            .check(request.root())
+            .and_then(|()| Ok(number(request.header()).ok_or("this is no question of a meeting")?));
         let mut state = self.state();
-        if meeting < state.current {
-            drop(state);
-            return token.fail("this task has left that meeting");
-        }
-        match state.brought.clone().filter(|_| meeting == state.current) {
-            Some(data) => {
-                drop(state);
-                token.reply(Reply::shared(data));
-            }
-            None => {
+        let sought = checked.and_then(|meeting| {
+            self.expected(&state, meeting)?;
+            state.data_for(meeting).map(|data| (meeting, data))
+        });
+        // The token is used without the lock.
+        match sought {
+            Ok((meeting, None)) => {
                 let before = state.asked.insert(meeting, token);
                 drop(state);
                 drop(before);
+            }
+            Ok((_, Some(data))) => {
+                drop(state);
+                token.reply(Reply::shared(data));
+            }
+            Err(why) => {
+                drop(state);
+                token.fail(why);
             }
         }
     }
 
     /// Checks that a request comes from the controlling task. Members vouch for the root of a call, and they trust each
     /// other here.
-    fn check(&self, request: &Request<'_>) -> Result<(), String> {
-        match request.root() == self.controlling {
+    fn check(&self, root: Id) -> Result<(), String> {
+        match root == self.controlling {
             true => {
                 self.state().spoken = true;
                 Ok(())
@@ -211,4 +224,64 @@ impl Shared {
 pub(super) fn controller_lost(id: Id, why: impl std::fmt::Display) -> Fault {
     let message = format!("the controlling task, id {id}, is lost: {why}");
     Fault::new(FaultKind::ControllerLost, message).of_task(format!("id {id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::announcement;
+    use super::*;
+    use crate::machine::Completion;
+
+    fn ended(text: &'static str) -> MeetingOutcome {
+        Ok(Completion { level: 1, data: text.into(), joint: None })
+    }
+
+    fn announce(shared: &Shared, meeting: u64, text: &'static str) -> Result<(), String> {
+        let (header, data) = announcement(meeting, &ended(text));
+        shared.take_announcement(&header, data)
+    }
+
+    #[test]
+    fn meetings_of_one_task_follow_each_other() {
+        let shared = Shared::new(0);
+        let data = |meeting| shared.state().data_for(meeting);
+        assert_eq!((data(0), data(3)), (Ok(None), Ok(None)));
+        // Announcements may come before the task joins; the first one counts.
+        assert_eq!(announce(&shared, 0, "first"), Ok(()));
+        assert_eq!(announce(&shared, 0, "second"), Ok(()));
+        assert_eq!(announce(&shared, AHEAD_MAX - 1, "ahead"), Ok(()));
+        assert!(announce(&shared, AHEAD_MAX, "too far").is_err());
+        assert_eq!(shared.join_next(&"mine".into()), 0);
+        assert_eq!((data(0), data(1)), (Ok(Some("mine".into())), Ok(None)));
+        assert_eq!(shared.wait(0, Duration::ZERO), Some(ended("first")));
+        assert_eq!(shared.wait(1, Duration::ZERO), None);
+        shared.leave(0, false);
+        // Nothing is left of the meeting, and the next one has no data yet.
+        assert_eq!((shared.announced(0), data(1)), (None, Ok(None)));
+        assert!(data(0).is_err());
+        assert_eq!(announce(&shared, 0, "late"), Ok(()));
+        assert_eq!(shared.announced(0), None);
+        assert_eq!(announce(&shared, AHEAD_MAX, "not too far now"), Ok(()));
+        assert_eq!(shared.join_next(&"next".into()), 1);
+        assert_eq!(shared.announced(AHEAD_MAX - 1), Some(ended("ahead")));
+    }
+
+    #[test]
+    fn the_controlling_task_keeps_its_last_announcements() {
+        let shared = Shared::new(0);
+        for (meeting, text) in [(0, "a"), (1, "b"), (2, "c")] {
+            assert_eq!(shared.join_next(&Bytes::new()), meeting);
+            assert_eq!(announce(&shared, meeting, text), Ok(()));
+            shared.leave(meeting, true);
+        }
+        let kept = [0, 1, 2].map(|meeting| shared.announced(meeting));
+        assert_eq!(kept, [None, Some(ended("b")), Some(ended("c"))]);
+    }
+
+    #[test]
+    fn only_the_controlling_task_is_obeyed_and_has_spoken_then() {
+        let shared = Shared::new(7);
+        assert!(shared.check(6).is_err() && !shared.has_spoken());
+        assert!(shared.check(7).is_ok() && shared.has_spoken());
+    }
 }

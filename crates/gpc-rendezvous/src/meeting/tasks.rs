@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Access, Functions, FunctionsError, Id, IdList, Node, Placement};
+use chained_gpc::{Access, Clock, Functions, FunctionsError, Id, IdList, Node, Placement};
 
 use super::message::number;
 use super::shared::Shared;
@@ -60,10 +60,10 @@ impl Tasks {
     /// # Errors
     /// [`MeetError`].
     pub fn meet(&self, node: &Node, plan: Plan) -> Result<Completion, MeetError> {
-        let controls = node.id() == self.shared.controlling;
+        let (controls, clock) = (node.id() == self.shared.controlling, Clock::system());
         self.run_meeting(node, &plan.ids, &plan.data, |shared, meeting| match controls {
-            true => super::lead::lead(shared, node, meeting, &plan),
-            false => super::follow::follow(shared, node, meeting, &plan),
+            true => super::lead::lead(shared, node, &clock, meeting, &plan),
+            false => super::follow::follow(shared, node, &clock, meeting, &plan),
         })
     }
 

@@ -5,10 +5,10 @@
 )]
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, CallError, Caller, CauseKind, FuncHandle, Id, Job};
+use chained_gpc::{Call, CallError, Caller, CauseKind, Clock, FuncHandle, Id, Job};
 
 use super::codec::{CodecError, WireRequest, decode_answer};
 use super::url::{NotNative, service_of, service_url};
@@ -20,8 +20,8 @@ use crate::machine::{
 /// Time limit for an answer that the service has immediately.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest time limit, a hundred years: a longer one would overflow the clock.
-const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Longest time limit of a call, a hundred years: a longer one would overflow the node's clock.
+pub(crate) const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Additional time for the answer to a wait, after the wait's own limit.
 const SLACK: Duration = Duration::from_secs(10);
@@ -41,6 +41,7 @@ pub struct Client {
     caller: Caller,
     service: Id,
     url: String,
+    clock: Clock,
 }
 
 /// Why a request has failed.
@@ -79,7 +80,7 @@ pub enum ClientError {
 impl Client {
     /// A client of the service on this id of the caller's job.
     pub fn new(caller: Caller, job: Job, service: Id) -> Client {
-        Client { caller, service, url: service_url(job, service) }
+        Client { caller, service, url: service_url(job, service), clock: Clock::system() }
     }
 
     /// A client of the service that a handle names. The caller must be a node of that service's job.
@@ -253,15 +254,15 @@ impl Client {
 
     /// Sends a request, and retries it after transient failures.
     fn ask(&self, ask: &WireRequest, limit: Duration) -> Result<Answer, ClientError> {
-        let until = after(limit);
+        let limit = self.clock.limit(limit.min(LIMIT_MAX));
         let mut pauses = PAUSES.into_iter();
         // Ends: the number of pauses is finite.
         loop {
-            let error = match self.try_ask(ask, until.saturating_duration_since(Instant::now())) {
-                Err(error) if self.may_ask_again(ask, &error) => error,
+            let error = match self.try_ask(ask, limit.left().unwrap_or_default()) {
+                Err(error) if may_ask_again(ask, &error, self.service) => error,
                 ended => return ended,
             };
-            match pauses.next().filter(|pause| Instant::now() + *pause < until) {
+            match pauses.next().filter(|pause| limit.left().is_some_and(|left| *pause < left)) {
                 Some(pause) => thread::sleep(pause),
                 None => return Err(error),
             }
@@ -282,34 +283,32 @@ impl Client {
             .map_err(|error| self.nonsense(error))?
             .map_err(ClientError::Fault)
     }
-
-    /// Whether a call failed for a transient reason, and a repetition does no harm.
-    fn may_ask_again(&self, ask: &WireRequest, error: &ClientError) -> bool {
-        let error = match error {
-            ClientError::Call { error, .. } => error,
-            // The service is full and did not carry out the request.
-            ClientError::Fault(fault) => return fault.kind == FaultKind::ServiceFull,
-            _ => return false,
-        };
-        let passing = match error {
-            CallError::Busy => true,
-            CallError::Failed(failed) => matches!(
-                failed.cause().kind,
-                CauseKind::Unreachable
-                    | CauseKind::LinkLost
-                    | CauseKind::LostIncarnation
-                    | CauseKind::Busy
-                    | CauseKind::NoMemory
-            ),
-            _ => false,
-        };
-        let reached =
-            error.failed_call().is_some_and(|failed| !failed.never_reached().contains(self.service));
-        passing && !(reached && matches!(ask, WireRequest::Create(_)))
-    }
 }
 
-/// The end of a time limit from now. The limit is capped, because a longer one would overflow the clock.
-pub(crate) fn after(limit: Duration) -> Instant {
-    Instant::now() + limit.min(LIMIT_MAX)
+/// Whether a request failed for a transient reason, and a repetition does no harm.
+fn may_ask_again(ask: &WireRequest, error: &ClientError, service: Id) -> bool {
+    let error = match error {
+        ClientError::Call { error, .. } => error,
+        // The service is full and did not carry out the request.
+        ClientError::Fault(fault) => return fault.kind == FaultKind::ServiceFull,
+        _ => return false,
+    };
+    let passing = match error {
+        CallError::Busy => true,
+        CallError::Failed(failed) => is_transient(failed.cause().kind),
+        _ => false,
+    };
+    let reached = error.failed_call().is_some_and(|failed| !failed.never_reached().contains(service));
+    passing && !(reached && matches!(ask, WireRequest::Create(_)))
+}
+
+fn is_transient(kind: CauseKind) -> bool {
+    matches!(
+        kind,
+        CauseKind::Unreachable
+            | CauseKind::LinkLost
+            | CauseKind::LostIncarnation
+            | CauseKind::Busy
+            | CauseKind::NoMemory
+    )
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use chained_gpc::{
-    Access, Deferred, Functions, FunctionsError, MembershipError, Node, Placement, Reply, Request as Call,
+    Access, Clock, Deferred, Functions, FunctionsError, MembershipError, Node, Placement, Reply,
+    Request as Call,
 };
 
 use super::codec::{Operation, WireRequest, encode_answer};
@@ -72,7 +73,9 @@ impl Host {
     pub fn attach(&self, node: &Node) -> Result<(), HostError> {
         let (caller, link_events, desk) = (node.caller(), self.link_events.clone(), self.desk.clone());
         let (wakes, gone) = (link_events.listen(&caller)?, self.gone.clone());
-        let hear = move || link_events.run(&caller, &desk, wakes, || gone.load(Ordering::Relaxed));
+        let hear = move || {
+            link_events.run(&caller, &desk, &Clock::system(), wakes, || gone.load(Ordering::Relaxed));
+        };
         thread::Builder::new().name("rendezvous-links".into()).spawn(hear)?;
         Ok(())
     }

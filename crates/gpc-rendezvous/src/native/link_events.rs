@@ -1,12 +1,11 @@
 //! Link events for a service on a node. Each request first handles the events before it, so that losses and requests
 //! reach the service in order. A thread handles events while no requests arrive.
-#![allow(clippy::disallowed_methods, reason = "those without a link are asked by the clock")]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chained_gpc::runtime::NoEvent;
-use chained_gpc::{Call, Caller, CauseKind, Events, FuncHandle, Id, MembershipError};
+use chained_gpc::{Call, Caller, CauseKind, Clock, Events, FuncHandle, Id, MembershipError};
 
 use super::codec::Operation;
 use super::linked_nodes::LinkedNodes;
@@ -15,9 +14,6 @@ use crate::service_thread::Desk;
 /// Interval at which the thread checks whether the service has ended, and reports again the losses for which the
 /// service had no room.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Interval at which nodes without a link are asked whether they live.
-const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// Most nodes that are asked at a time: each may need a descriptor for a link, and these may be short.
 const ASKED_MAX: usize = 64;
@@ -99,8 +95,14 @@ impl LinkEvents {
     }
 
     /// Loop of the thread, until the node or the service ends.
-    pub(super) fn run(&self, node: &Caller, desk: &Desk, mut wakes: Events, gone: impl Fn() -> bool) {
-        let mut asked = Instant::now();
+    pub(super) fn run(
+        &self,
+        node: &Caller,
+        desk: &Desk,
+        clock: &Clock,
+        mut wakes: Events,
+        gone: impl Fn() -> bool,
+    ) {
         // Ends: with the node or the service.
         while !gone() {
             let event = wakes.recv_within(POLL_INTERVAL);
@@ -118,9 +120,9 @@ impl LinkEvents {
             if event == Err(NoEvent::Ended) {
                 return;
             }
-            if asked.elapsed() >= ASK_EVERY {
+            let asks = self.lock().linked.asks(clock.now());
+            if asks {
                 self.ask(node);
-                asked = Instant::now();
             }
         }
     }

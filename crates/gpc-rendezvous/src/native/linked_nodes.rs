@@ -3,12 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::time::Duration;
 
 use chained_gpc::{Id, Loss, PeerEvent, PeerEventKind};
 
 /// Failed attempts in a row after which a node counts as lost. One or two may fail because this node is short of
 /// descriptors.
 const MISSES: u32 = 3;
+
+/// Interval at which nodes without a link are asked whether they live.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// Nodes with a link or with registrants or controlling tasks: at most as many as the job has.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub(super) struct LinkedNodes {
     lost: BTreeMap<Id, String>,
     /// The node that was asked last whether it lives.
     asked: Option<Id>,
+    /// When nodes were asked last.
+    asked_at: Duration,
 }
 
 /// A member without a link.
@@ -107,6 +113,15 @@ impl LinkedNodes {
             }
             first.remove();
         }
+    }
+
+    /// Whether to ask members now whether they live.
+    pub(super) fn asks(&mut self, now: Duration) -> bool {
+        let is_due = now >= self.asked_at + ASK_EVERY;
+        if is_due {
+            self.asked_at = now;
+        }
+        is_due
     }
 
     /// The members to ask next whether they live, at most `most`, in rotation.
@@ -226,6 +241,32 @@ mod tests {
         assert!(reported(&mut linked).is_empty());
         linked.missed(3, "nobody listens");
         assert_eq!((reported(&mut linked), linked.ask_next(9)), (vec![3], vec![]));
+    }
+
+    #[test]
+    fn questions_to_nodes_have_ten_seconds_between_them() {
+        let (mut linked, millis) = (LinkedNodes::default(), Duration::from_millis);
+        assert!(!linked.asks(millis(9_999)));
+        assert!(linked.asks(millis(10_500)));
+        assert!(!linked.asks(millis(20_499)));
+        assert!(linked.asks(millis(20_500)));
+    }
+
+    /// A loss is reported until the service has room for it, and all others with it.
+    #[test]
+    fn a_loss_that_found_no_room_is_reported_again() {
+        let mut linked = LinkedNodes::default();
+        for id in [3, 4, 5] {
+            up(&mut linked, id, 1);
+            assert!(linked.admit(id));
+            down(&mut linked, id, 1, Loss::Broken);
+        }
+        let told = RefCell::new(Vec::new());
+        linked.report_lost(|id, _| {
+            told.borrow_mut().push(id);
+            id == 3
+        });
+        assert_eq!((told.into_inner(), reported(&mut linked)), (vec![3, 4], vec![4, 5]));
     }
 
     #[test]

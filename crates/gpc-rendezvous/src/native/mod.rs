@@ -66,7 +66,7 @@ mod link_events;
 mod linked_nodes;
 mod url;
 
-pub(crate) use client::after;
+pub(crate) use client::LIMIT_MAX;
 pub use client::{Client, ClientError};
 pub use codec::{CodecError, Operation, VERSION, WireRequest, decode_answer, encode_answer};
 pub use host::{Host, HostError};

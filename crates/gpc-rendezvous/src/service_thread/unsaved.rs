@@ -195,3 +195,94 @@ impl UnsavedChanges {
         Fault::new(FaultKind::Unavailable, message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{StoredRegistrant, Token};
+
+    const ID: ResourceId = ResourceId([5; 16]);
+    const OTHER: ResourceId = ResourceId([4; 16]);
+
+    fn unsaved(most: usize) -> UnsavedChanges {
+        UnsavedChanges::new(StoreError { file: "/there".into(), why: "full".into() }, most)
+    }
+
+    fn stored(lease: Option<u64>) -> StoredRegistrant {
+        StoredRegistrant { token: Token::new("t").unwrap(), lease }
+    }
+
+    fn registrant(id: ResourceId, rank: u32, lease: Option<u64>) -> Change {
+        Change::Registrant(id, rank, stored(lease), "data".into())
+    }
+
+    #[test]
+    fn the_last_change_of_each_part_is_stored_after_what_is_undone() {
+        let mut unsaved = unsaved(9);
+        unsaved.add(vec![registrant(ID, 1, None), registrant(ID, 2, None)]);
+        unsaved.undo(&[Change::Withdrawn(ID, 7), Change::Ended(OTHER)]);
+        unsaved.add(vec![Change::Withdrawn(ID, 1), Change::Lease(ID, 2, stored(Some(9)))]);
+        unsaved.add(vec![Change::Lease(ID, 3, stored(None)), Change::Lease(ID, 3, stored(Some(8)))]);
+        unsaved.add(vec![Change::Released(OTHER, Unit::Own)]);
+        let expected = [
+            Change::Withdrawn(ID, 7),
+            Change::Ended(OTHER),
+            Change::Released(OTHER, Unit::Own),
+            Change::Withdrawn(ID, 1),
+            registrant(ID, 2, Some(9)),
+            Change::Lease(ID, 3, stored(Some(8))),
+        ];
+        assert_eq!(unsaved.changes(), expected);
+        // An end replaces all parts of its resource, and no others.
+        unsaved.add(vec![Change::Ended(ID)]);
+        assert_eq!(unsaved.changes()[2..], [Change::Released(OTHER, Unit::Own), Change::Ended(ID)]);
+    }
+
+    /// A wait for an outcome of a resource, and its answer.
+    fn outcome(ticket: u64, id: ResourceId) -> (Option<StoreUse>, Output) {
+        let fault = Fault::new(FaultKind::Expired, "over");
+        (Some(StoreUse::Wait(id, Some(100))), Output::Answer(Ticket(ticket), Err(fault)))
+    }
+
+    #[test]
+    fn outcomes_of_unstored_changes_are_held_back_up_to_a_bound() {
+        let mut unsaved = unsaved(2);
+        unsaved.add(vec![Change::Ended(ID)]);
+        let pass = |unsaved: &mut UnsavedChanges, (store_use, output): (Option<StoreUse>, Output)| {
+            unsaved.pass(store_use, output)
+        };
+        // Another resource, whose id sorts before or behind.
+        for other in [OTHER, ResourceId([6; 16])] {
+            let (store_use, output) = outcome(1, other);
+            assert_eq!(unsaved.pass(store_use, output.clone()), Some(output));
+        }
+        let not_yet = Output::Answer(Ticket(2), Ok(Answer::NotYet));
+        assert_eq!(unsaved.pass(Some(StoreUse::Wait(ID, None)), not_yet.clone()), Some(not_yet));
+        assert_eq!(pass(&mut unsaved, outcome(3, ID)), None);
+        assert_eq!(pass(&mut unsaved, outcome(4, ID)), None);
+        let Some(Output::Answer(Ticket(5), Err(fault))) = pass(&mut unsaved, outcome(5, ID)) else {
+            panic!("it is held back")
+        };
+        assert_eq!(fault.kind, FaultKind::Unavailable);
+        assert_eq!(unsaved.late(99), []);
+        assert_eq!(unsaved.late(100), [Ticket(3), Ticket(4)]);
+        assert_eq!(unsaved.released().count(), 0);
+    }
+
+    /// A repeated request with a new lease was acknowledged, and a restart would have forgotten the lease.
+    #[test]
+    fn a_write_is_acknowledged_if_nothing_of_its_resource_is_unstored() {
+        let mut unsaved = unsaved(2);
+        unsaved.add(vec![Change::Lease(ID, 0, stored(Some(9)))]);
+        let mut kind = |id| {
+            let done = Output::Answer(Ticket(1), Ok(Answer::Done));
+            match unsaved.pass(Some(StoreUse::Write(id)), done) {
+                Some(Output::Answer(_, answer)) => answer.map_err(|fault| fault.kind),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(kind(Some(ID)), Err(FaultKind::Unavailable));
+        assert_eq!(kind(None), Err(FaultKind::Unavailable));
+        assert_eq!(kind(Some(OTHER)), Ok(Answer::Done));
+    }
+}

@@ -84,7 +84,7 @@ impl FileStore {
     }
 
     /// Opens a store on any storage backend.
-    fn on<B: StorageBackend>(
+    pub(crate) fn on<B: StorageBackend>(
         backend: impl Fn() -> Result<B, String> + Send + 'static,
         name: &str,
     ) -> Result<FileStore, StoreError> {

@@ -10,6 +10,7 @@ use gpc_rendezvous::bootstrap::{Resources, with_resources};
 use gpc_rendezvous::meeting::{ClientResource, Resource};
 use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{Handle, Limits, RankChoice, Spec};
+use gpc_test_support::waiting::until;
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -180,7 +181,7 @@ fn a_subjob_that_loses_its_controlling_process_is_named() {
     let client = service.client(0);
     let error = thread::scope(|scope| {
         scope.spawn(|| {
-            while client.properties(&top).unwrap().waiting == 0 {}
+            until("the first waits above", || client.properties(&top).unwrap().waiting > 0);
             drop(lost);
         });
         start(resources, PATIENCE).map(drop).unwrap_err().to_string()

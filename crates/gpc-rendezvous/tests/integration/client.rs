@@ -108,6 +108,36 @@ fn a_resource_is_not_created_twice() {
     assert_eq!(asked.join().unwrap().len(), 1);
 }
 
+/// A proxy answered 502 because the service had not answered it, and the creation was repeated.
+#[test]
+fn a_resource_is_not_created_twice_through_a_proxy() {
+    for status in ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"] {
+        let (service, asked) = answering(vec![http(status, "<html>the service does not answer</html>")]);
+        let (client, _) = client(PATIENCE);
+        let error = client.create(&service, &Spec::new(1)).unwrap_err().to_string();
+        assert!(error.contains("it may have done what it was asked for"), "{error}");
+        assert_eq!(asked.join().unwrap().len(), 1);
+    }
+    // A registration is repeated: the service knows its token.
+    let stands = http("201 Created", r#"{"rank":4,"tally":1,"capacity":9,"token":"x"}"#);
+    let (service, _) = answering(vec![http("502 Bad Gateway", "<html>"), stands]);
+    let (client, _) = client(PATIENCE);
+    let own = draw_token().unwrap();
+    assert_eq!(client.register(&handle(&service), RankChoice::Assign, &own, "", None).unwrap().rank, 4);
+}
+
+/// If a service is restarted after it has destroyed a resource, it has forgotten it.
+#[test]
+fn an_end_is_no_fault_after_a_restart() {
+    let forgotten = http("404 Not Found", r#"{"code":"unknown-resource","detail":"none"}"#);
+    let (client, _) = client(PATIENCE);
+    let (service, _) = answering(vec![String::new(), forgotten.clone()]);
+    client.destroy(&handle(&service)).unwrap();
+    let (service, _) = answering(vec![forgotten]);
+    let fault = client.destroy(&handle(&service)).unwrap_err();
+    assert_eq!(fault.fault().unwrap().kind, FaultKind::UnknownResource);
+}
+
 #[test]
 fn an_end_whose_answer_is_lost_is_no_fault() {
     let gone = http("410 Gone", r#"{"code":"destroyed","detail":"on request"}"#);

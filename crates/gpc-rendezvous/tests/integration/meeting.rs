@@ -12,6 +12,7 @@ use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{
     Completion, Fault, FaultKind, Handle, Life, Limits, RankChoice, Scope, Spec, Token, Unit,
 };
+use gpc_test_support::waiting::until;
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -170,7 +171,7 @@ fn what_ends_the_top_ends_every_task() {
     let plan = |id: Id| Plan::new(1..4, "x", PATIENCE).below(world.reached(id, 0, &top), RankChoice::Rank(0));
     let ended = thread::scope(|scope| {
         let destroys = scope.spawn(|| {
-            while client.properties(&top).unwrap().waiting == 0 {}
+            until("the job waits above", || client.properties(&top).unwrap().waiting > 0);
             client.destroy(&top).unwrap();
         });
         let ended = world.meet(&[1, 2, 3], plan);
@@ -195,7 +196,7 @@ fn a_job_whose_controlling_task_is_lost_is_named_to_all_of_the_other() {
     let ended = thread::scope(|scope| {
         let (client, top) = (&client, &top);
         scope.spawn(move || {
-            while client.properties(top).unwrap().waiting == 0 {}
+            until("the job waits above", || client.properties(top).unwrap().waiting > 0);
             drop(lost);
         });
         world.meet(&[1, 2, 3], plan)
@@ -226,6 +227,26 @@ fn a_task_that_does_not_come_is_named_to_the_others() {
         assert_eq!(fault(&ended).kind, FaultKind::NotRegistered);
         assert!(fault(&ended).message.contains("2"), "{ended:?}");
     }
+}
+
+/// A job that fails will not register above: the tasks of the other jobs there learn why.
+#[test]
+fn a_failed_job_is_released_above_with_its_reason() {
+    let mut world = World::start(4, |id| if id == 0 { 0 } else { 1 });
+    let top = world.client(0, 0).create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
+    drop(world.nodes.take(3));
+    let waits = thread::spawn({
+        let (client, top) = (world.client(0, 0), top.clone());
+        move || client.wait(&top, Scope::Own, None, PATIENCE)
+    });
+    let plan = |id: Id| {
+        let plan = Plan::new(1..4, "x", PATIENCE).start(Duration::ZERO);
+        plan.below(world.reached(id, 0, &top), RankChoice::Rank(1))
+    };
+    let ended = world.meet(&[1, 2], plan);
+    assert!(ended.iter().all(|ended| fault(ended).kind == FaultKind::NotRegistered), "{ended:?}");
+    let above = waits.join().unwrap().unwrap_err().to_string();
+    assert!(above.contains("id 1") && above.contains("rank 2, id 3, has not come"), "{above}");
 }
 
 /// The task joins long after the announcement.

@@ -1,5 +1,6 @@
 //! A rendezvous service on a node, accessed by other nodes over real links.
 
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use chained_gpc::{
 };
 use gpc_rendezvous::native::{Client, ClientError, Host, Operation, WireRequest, decode_answer};
 use gpc_rendezvous::{FaultKind, Handle, Life, Limits, RankChoice, Scope, Spec, Token, Unit};
+use gpc_test_support::waiting::{until, until_some};
 
 /// Longer than any successful step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +72,7 @@ fn nodes_register_and_each_gets_the_data_of_all() {
     // The first registers before the others, so it has rank 0.
     let first = thread::spawn(each(3));
     let client = nodes.client(1);
-    while client.properties(&handle).unwrap().tally == 0 {}
+    until("the first has registered", || client.properties(&handle).unwrap().tally > 0);
     let threads = [first, thread::spawn(each(1)), thread::spawn(each(2))];
     let mut told: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     told.sort_by_key(|(rank, _)| *rank);
@@ -136,12 +138,12 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     third.control(&stays, Unit::Rank(1), "the third", &token("unit"), LINKED).unwrap();
     drop(nodes.nodes.take(2));
     // Its rank is free again as soon as the service has handled the loss.
-    let again = loop {
+    let again = until_some("the rank is free again", || {
         match client.register(&handle, RankChoice::Rank(0), &token("again"), Bytes::new(), LINKED) {
-            Err(ClientError::Fault(fault)) if fault.kind == FaultKind::RankTaken => {}
-            ended => break ended.unwrap(),
+            Err(ClientError::Fault(fault)) if fault.kind == FaultKind::RankTaken => None,
+            ended => Some(ended.unwrap()),
         }
-    };
+    });
     assert_eq!((again.rank, again.tally), (0, 1));
     let waits = thread::spawn({
         let (client, stays) = (client.clone(), stays.clone());
@@ -226,14 +228,14 @@ fn waits_end() {
             .encode();
     let call = Call::new(FuncHandle::named(Operation::Wait.function())).ids([0]).header(header).watch();
     let call = nodes.nodes.node(1).call(call).unwrap();
-    while client.properties(&handle).unwrap().waiting == 0 {}
+    until("it waits", || client.properties(&handle).unwrap().waiting > 0);
     call.cancel();
-    while client.properties(&handle).unwrap().waiting > 0 {}
+    until("its wait has ended", || client.properties(&handle).unwrap().waiting == 0);
     let waits = thread::spawn({
         let (client, handle) = (client.clone(), handle.clone());
         move || client.wait(&handle, Scope::Own, None, PATIENCE)
     });
-    while client.properties(&handle).unwrap().waiting == 0 {}
+    until("it waits", || client.properties(&handle).unwrap().waiting > 0);
     let Nodes { nodes, host } = nodes;
     drop(host);
     assert_eq!(kind(waits.join().unwrap()), FaultKind::Unavailable);
@@ -249,4 +251,41 @@ fn a_service_that_is_not_there_is_named() {
         panic!("nobody answers")
     };
     assert_eq!(error.kind(), Some(CauseKind::UnknownFunction));
+}
+
+/// A creation whose link was lost while the service worked on it was sent again: two resources were created.
+#[test]
+fn a_request_is_repeated_if_that_does_no_harm() {
+    let functions = Functions::new();
+    let (told, arrived) = channel();
+    for operation in [Operation::Create, Operation::Properties] {
+        let told = told.clone();
+        // Never answered.
+        let function = move |_: &chained_gpc::Request<'_>, token| drop(told.send(token));
+        functions.deferring(operation.function(), function).unwrap();
+    }
+    let nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
+    let client = Client::new(nodes.node(1).caller(), Job::default(), 0);
+    let handle: Handle = format!("gpc://{}/0?{:032x}", Job::default(), 7).parse().unwrap();
+    // Each time that a request arrives, its link is lost.
+    let lost = |attempts: usize| {
+        for _ in 0..attempts {
+            let token: chained_gpc::Deferred = arrived.recv_timeout(PATIENCE).unwrap();
+            nodes.root().forget(1).unwrap();
+            drop(token);
+        }
+    };
+    let created = thread::spawn({
+        let client = client.clone();
+        move || client.create(&Spec::new(1))
+    });
+    lost(1);
+    let error = created.join().unwrap().unwrap_err();
+    assert!(matches!(error, ClientError::Call { .. }), "{error}");
+    assert!(arrived.try_recv().is_err(), "it was sent again");
+    let asked = thread::spawn(move || client.properties(&handle));
+    lost(5);
+    let error = asked.join().unwrap().unwrap_err();
+    assert!(matches!(error, ClientError::Call { .. }), "{error}");
+    assert!(arrived.try_recv().is_err(), "it has as many attempts as there are pauses, and one more");
 }

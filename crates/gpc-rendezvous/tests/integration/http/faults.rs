@@ -260,3 +260,14 @@ fn a_service_without_a_token() {
     let (_, line) = token();
     assert_eq!(refused(&server, "POST /rendezvous", &line, r#"{"capacity":1}"#), is(401, "unauthorized"));
 }
+
+/// What is exactly at a limit is taken.
+#[test]
+fn what_is_at_its_limit() {
+    let server = started(|options| options.limits.data = 1000);
+    let path = create(&server, r#"{"capacity":1}"#);
+    assert_eq!(ask(&server, &format!("POST {path}/registrants"), "", [0; 1001]).status, 413);
+    assert_eq!(register(&server, &path, &[0; 1000]), 0);
+    assert_eq!(ask(&server, &format!("GET {path}/completion?wait=300"), "", "").status, 200);
+    assert_eq!(ask(&server, &format!("GET {path}/completion?wait=300.001"), "", "").status, 400);
+}

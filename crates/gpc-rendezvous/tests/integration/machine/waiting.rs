@@ -77,3 +77,34 @@ fn time_may_pass_in_one_step() {
     let resource = driven.create(Spec::new(1));
     assert_eq!(driven.properties(resource).created, 50_000);
 }
+
+/// The clock of a driver may show an earlier time than its last input had.
+#[test]
+fn the_machine_takes_the_latest_time() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec { lifetime: Some(5000), ..Spec::new(1) });
+    driven.at(4000);
+    driven.now = 2000;
+    assert_eq!(driven.told(until(resource, 4000)), Ok(Answer::NotYet), "it is 4000");
+    let later = driven.create(Spec { lifetime: Some(5000), ..Spec::new(1) });
+    assert_eq!(driven.properties(later).created, 4000);
+}
+
+#[test]
+fn a_list_begins_with_the_newest_resources() {
+    let mut driven = Driven::new(Limits::default());
+    let ids: Vec<_> = (0..4)
+        .map(|at| {
+            driven.at(2000 + at);
+            driven.create(Spec::new(1))
+        })
+        .collect();
+    let listed = |driven: &mut Driven, most| match driven.told(Request::List { most }) {
+        Ok(Answer::List(list)) => list.into_iter().map(|found| found.id).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(listed(&mut driven, 2), [ids[3], ids[2]]);
+    assert_eq!(listed(&mut driven, 9), [ids[3], ids[2], ids[1], ids[0]]);
+    driven.told(Request::Destroy(ids[3])).unwrap();
+    assert_eq!(listed(&mut driven, 1), [ids[2]]);
+}

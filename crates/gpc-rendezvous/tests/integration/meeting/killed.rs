@@ -9,6 +9,7 @@ use chained_gpc::{Functions, Id, Job, Listener, Node, Peers};
 use gpc_rendezvous::meeting::{ClientResource, Plan, Tasks};
 use gpc_rendezvous::native::{Client, Host};
 use gpc_rendezvous::{Handle, Limits, Spec};
+use gpc_test_support::waiting::until;
 
 use super::PATIENCE;
 
@@ -132,7 +133,7 @@ fn a_registrant_that_is_killed_makes_room_for_another_one() {
     host.attach(&node).unwrap();
     let client = Client::new(node.caller(), Job::default(), 0);
     let handle = client.create(&Spec::new(4)).unwrap();
-    let tally = |wanted| while client.properties(&handle).unwrap().tally != wanted {};
+    let tally = |wanted| until("the tally", || client.properties(&handle).unwrap().tally == wanted);
     let mut dies = Process::start(2, Some(&handle), &peers);
     tally(1);
     dies.kill();
