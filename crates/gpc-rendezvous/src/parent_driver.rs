@@ -443,6 +443,7 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::mpsc;
 
     use super::*;
@@ -456,7 +457,7 @@ mod tests {
 
     struct World {
         service_thread: ServiceThread,
-        _parent_driver: ParentDriver,
+        parent_driver: ParentDriver,
         /// Dropping it ends the runtime's thread.
         _going: oneshot::Sender<()>,
     }
@@ -474,7 +475,7 @@ mod tests {
             let service_thread = ServiceThread::start(limits, None, on_parent_action).unwrap();
             parent_driver.begin(service_thread.desk());
             std::thread::spawn(move || runtime.block_on(ended));
-            World { service_thread, _parent_driver: parent_driver, _going: going }
+            World { service_thread, parent_driver, _going: going }
         }
 
         fn ask(&self, request: Request) -> mpsc::Receiver<Result<Answer, Fault>> {
@@ -618,6 +619,36 @@ mod tests {
         world.register(&unit, 0, "data");
         let Ok(Answer::Completed(found)) = wait.recv_timeout(PATIENCE).unwrap() else { panic!("refused") };
         assert!(full && found.level == 2);
+    }
+
+    /// Whether the first request was refused depended on the order of threads. Here it is refused.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_to_a_full_service_is_repeated_until_there_is_room() {
+        let world = World::with(Limits { held: 2 * OVERHEAD, ..Limits::default() });
+        let desk = world.service_thread.desk();
+        let (top, other) = (world.create(1, 2, None), world.create(9, 1, None));
+        let (unit, token) = (Unit::Rank(0), Token::new("t").unwrap());
+        let (resource, name, life) = (top.resource(), "name".into(), Life::Unseen);
+        let mut asked = pin!(ask(desk, Request::Control { resource, unit, name, token, life }, None));
+        let early = tokio::time::timeout(Duration::from_secs(60), asked.as_mut()).await;
+        assert!(early.is_err(), "it is final: {early:?}");
+        let destroyed = ask(desk, Request::Destroy(other.resource()), None).await;
+        assert_eq!((destroyed, asked.await), (Ok(Answer::Done), Ok(Answer::Done)));
+        drop(world.service_thread);
+    }
+
+    #[test]
+    fn units_of_one_parent_share_a_wait_that_ends_with_the_last() {
+        let world = World::new();
+        let shared = &world.parent_driver.shared;
+        let handle = Handle::new(OWN, ResourceId([1; 16])).unwrap();
+        let (first, second) = (SharedWait::of(shared, &handle), SharedWait::of(shared, &handle));
+        assert!(Arc::ptr_eq(&first.cell, &second.cell));
+        drop(first);
+        let third = SharedWait::of(shared, &handle);
+        assert!(Arc::ptr_eq(&third.cell, &second.cell));
+        drop((second, third));
+        assert!(locked(&shared.waits).is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use gpc_rendezvous::client::{Client, ClientOptions, draw_token};
 use gpc_rendezvous::{FaultKind, Unit};
 use gpc_test_support::process::{self, Owned};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, prlimit, waitid};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
@@ -126,6 +126,15 @@ impl Service {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.child.0.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    /// Stops the service. A signal takes effect on all threads of a process at some time after it was sent: until then
+    /// the service answered, on a busy machine.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let pid = Pid::from_raw(self.child.0.id().cast_signed()).unwrap();
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        assert!(waitid(WaitId::Pid(pid), stopped).unwrap().is_some_and(|status| status.stopped()));
     }
 
     /// Ends the service with a signal. Returns its exit status and its error output.
@@ -462,7 +471,7 @@ fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
     let mut line = String::new();
     BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
     // The service is down, but does not refuse connections.
-    service.signal(Signal::STOP);
+    service.stop();
     fs::write(&go, "\n").unwrap();
     let mut said = BufReader::new(run.stderr.take().unwrap());
     line.clear();

@@ -67,6 +67,16 @@ mod tests {
         );
         assert_eq!(head(&["POST / HTTP/1.1\r\n\r\nContent-Length: 5\r\n\r\n"]), (true, false));
         assert_eq!(head(&["POST / HTTP/1.1\r\nXContent-Length: 5\r\n"]), (false, false));
+        // Headers whose names are as long, or begin or end alike.
+        for other in [
+            "Accept-Charset: a",
+            "Xontent-Length: 5",
+            "Content-Lengti: 5",
+            "Content-Length5",
+            "A:Content-Length:",
+        ] {
+            assert_eq!(head(&["POST / HTTP/1.1\r\n", other, "\r\n\r\n"]), (true, false), "{other}");
+        }
         assert_eq!(head(&[]), (false, false));
     }
 }

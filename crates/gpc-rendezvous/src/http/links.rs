@@ -264,8 +264,9 @@ mod tests {
         assert_eq!((left(&link), link.may_close()), (None, true));
         link.prove();
         assert!(!link.may_close());
-        link.came(b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n");
-        assert_eq!(link.head(), Head::default(), "bytes behind the present request are not read");
+        let before = link.head();
+        link.came(b"\r\nContent-Length: 1\r\n\r\n");
+        assert_eq!(link.head(), before, "bytes behind the present request are not read");
         drop(busy);
         assert_eq!((left(&link), link.may_close()), (Some(60), true));
         tokio::time::advance(Duration::from_secs(50)).await;

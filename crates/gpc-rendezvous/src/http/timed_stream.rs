@@ -170,9 +170,11 @@ mod tests {
         let early = silent - Duration::from_millis(10);
         let (mut written, mut flushed) = (stream(), stream());
         assert!(timeout(early, written.write(b"x")).await.is_err());
-        assert_eq!(written.write(b"x").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let cut_off = timeout(silent, written.write(b"x")).await.unwrap().unwrap_err();
+        assert_eq!(cut_off.kind(), io::ErrorKind::TimedOut);
         assert!(timeout(early, flushed.flush()).await.is_err());
-        assert_eq!(flushed.flush().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let cut_off = timeout(silent, flushed.flush()).await.unwrap().unwrap_err();
+        assert_eq!(cut_off.kind(), io::ErrorKind::TimedOut);
     }
 
     /// The time in which a client took nothing counts, until it has taken bytes for it.

@@ -148,6 +148,13 @@ mod tests {
         assert_eq!(fault(&TEXT.replace("0001", "+001")), HandleError::Id);
     }
 
+    #[test]
+    fn a_url_has_at_most_1024_bytes() {
+        let new = |length: usize| Handle::new("a".repeat(length), ResourceId([1; ID_LENGTH]));
+        assert!(new(1).is_ok() && new(URL_MAX).is_ok());
+        assert_eq!((new(0), new(URL_MAX + 1)), (Err(HandleError::Url), Err(HandleError::Url)));
+    }
+
     proptest! {
         #[test]
         fn any_text_is_a_handle_or_refused(text in "\\PC*") {

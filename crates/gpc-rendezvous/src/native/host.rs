@@ -216,3 +216,41 @@ fn answer(token: Deferred, outcome: Result<Answer, Fault>) {
     let (header, shared) = encode_answer(&outcome);
     token.reply(Reply { header, shared, ..Reply::default() });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Scope, Spec};
+    use crate::service_thread::draw;
+    use std::sync::mpsc::channel;
+
+    fn told(desk: &Desk, request: Request) -> Answer {
+        let (told, answer) = channel();
+        desk.ask(request, move |outcome| drop(told.send(outcome))).detach();
+        answer.recv().unwrap().unwrap()
+    }
+
+    /// A wait whose call was cancelled stayed until the end of its resource.
+    #[test]
+    fn a_cancelled_request_is_dropped_before_and_after_it_was_submitted() {
+        let service = ServiceThread::start(Limits::default(), None, |_, _| {}).unwrap();
+        let desk = service.desk();
+        let create = Request::Create { spec: Spec::new(1), random: draw(false).unwrap() };
+        let Answer::Created(resource) = told(desk, create) else { panic!("refused") };
+        let wait = || desk.ask(Request::Wait { resource, of: Scope::Own, until: None, token: None }, drop);
+        let waiting = || match told(desk, Request::Properties(resource)) {
+            Answer::Properties(properties) => properties.waiting,
+            other => panic!("{other:?}"),
+        };
+        let state = || Mutex::new(RequestState::Starting);
+        let (early, late, stays) = (state(), state(), state());
+        cancel(&early);
+        [&early, &late, &stays].map(|state| store_pending(state, wait()));
+        cancel(&late);
+        cancel(&late);
+        // Cancellations take effect in the turn after the next.
+        let counts = [waiting(), waiting(), waiting()];
+        assert_eq!(counts[2], 1, "{counts:?}");
+        drop(stays);
+    }
+}

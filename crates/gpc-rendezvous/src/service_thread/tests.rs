@@ -294,3 +294,17 @@ fn the_end_answers_a_full_queue_and_no_more() {
     drop(world.taken);
     assert!((1..=QUEUE + 1).contains(&count.load(Order::Relaxed)), "{count:?}");
 }
+
+/// A loss that finds the queue full is reported again by its caller.
+#[test]
+fn a_full_queue_takes_no_loss() {
+    let mut world = World::new();
+    for _ in 0..QUEUE {
+        assert!(world.desk.report_loss(7, "gone".into()));
+    }
+    assert!(!world.desk.report_loss(7, "gone".into()));
+    let (_refused, answer) = world.ask(Request::List { most: 1 });
+    assert_eq!(answer.try_recv().unwrap().unwrap_err().kind, FaultKind::ServiceFull);
+    world.turn();
+    assert!(world.desk.report_loss(7, "gone".into()));
+}

@@ -348,10 +348,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use redb::ReadableTableMetadata as _;
     use redb::backends::InMemoryBackend;
 
     use super::*;
-    use crate::machine::{StoredRegistrant, StoredResource, Token};
+    use crate::machine::{StoredController, StoredRegistrant, StoredResource, Token};
 
     /// A disk with `left` bytes of free space.
     #[derive(Clone, Debug)]
@@ -386,6 +387,12 @@ mod tests {
         }
     }
 
+    fn resource(capacity: u32) -> StoredResource {
+        let (level, created, expires, token) = (1, 0, 9, Token::new("t").unwrap());
+        let (job, joint, parent, failed) = (None, None, None, None);
+        StoredResource { capacity, level, created, expires, job, joint, parent, token, failed }
+    }
+
     fn registrant(rank: u32) -> Change {
         let stored = StoredRegistrant { token: Token::new(&format!("t{rank}")).unwrap(), lease: None };
         Change::Registrant(ResourceId([1; 16]), rank, stored, vec![7; 10_000].into())
@@ -398,18 +405,7 @@ mod tests {
         let left = Arc::new(AtomicU64::new(1 << 20));
         let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::clone(&left) };
         let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
-        let resource = StoredResource {
-            capacity: 5000,
-            level: 1,
-            created: 0,
-            expires: 9,
-            job: None,
-            joint: None,
-            parent: None,
-            token: Token::new("t").unwrap(),
-            failed: None,
-        };
-        store.save(1, &[Change::Resource(ResourceId([1; 16]), resource)]).unwrap();
+        store.save(1, &[Change::Resource(ResourceId([1; 16]), resource(5000))]).unwrap();
         let mut failed = None;
         let mut stored = 0;
         while failed.is_none() && stored < 1000 {
@@ -445,6 +441,70 @@ mod tests {
         left.store(1 << 19, Ordering::Relaxed);
         store.save(2, &[long(7)]).unwrap();
         assert!(store.save(3, &[long(8)]).is_err());
+    }
+
+    /// What has left a resource, and what belonged to one that has ended, stayed in the file for ever. A controlling
+    /// task without its resource made the file unreadable.
+    #[test]
+    fn the_file_has_nothing_of_what_has_gone() {
+        let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::new(AtomicU64::new(1 << 30)) };
+        let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
+        let id = ResourceId([1; 16]);
+        let controller = |unit| {
+            let (name, token) = ("c".to_owned(), Token::new("c").unwrap());
+            Change::Controller(id, unit, StoredController { name, token, lease: Some(5) })
+        };
+        let units = [Unit::Own, Unit::Rank(0), Unit::Rank(u32::MAX)];
+        let mut changes = vec![Change::Resource(id, resource(8))];
+        changes.extend([0, 1, 7].map(registrant));
+        changes.extend(units.map(controller));
+        store.save(1, &changes).unwrap();
+        let lengths = |store: &mut FileStore| {
+            let reading = store.opened().unwrap().begin_read().unwrap();
+            let resources = reading.open_table(RESOURCES).unwrap().len().unwrap();
+            let registrants = reading.open_table(REGISTRANTS).unwrap().len().unwrap();
+            let data = reading.open_table(DATA).unwrap().len().unwrap();
+            [resources, registrants, data, reading.open_table(CONTROLLERS).unwrap().len().unwrap()]
+        };
+        assert_eq!(lengths(&mut store), [1, 3, 3, 3]);
+        let lease = StoredRegistrant { token: Token::new("t0").unwrap(), lease: Some(9) };
+        let other = Change::Registrant(id, 7, lease.clone(), vec![8; 10_000].into());
+        let changes = [
+            Change::Withdrawn(id, 1),
+            Change::Released(id, Unit::Own),
+            Change::Lease(id, 0, lease.clone()),
+            other,
+        ];
+        store.save(2, &changes).unwrap();
+        assert_eq!(lengths(&mut store), [1, 2, 2, 2]);
+        let found = store.load().unwrap();
+        assert_eq!((found.now, &found.registrants[0].2), (Some(2), &lease));
+        assert_eq!(found.registrants[1].3, vec![8; 10_000]);
+        assert_eq!(found.controllers[0].2.lease, Some(5));
+        store.save(3, &[Change::Ended(id)]).unwrap();
+        assert_eq!(lengths(&mut store), [0, 0, 0, 0]);
+        assert_eq!(store.load().unwrap(), StoredState { now: Some(3), ..StoredState::default() });
+    }
+
+    /// Only a rank below the capacity can be loaded, and a file of the first format becomes one of the second.
+    #[test]
+    fn a_rank_at_the_capacity_is_damage_and_an_old_format_is_renewed() {
+        let disk = Disk { memory: Arc::new(InMemoryBackend::new()), left: Arc::new(AtomicU64::new(1 << 30)) };
+        let again = disk.clone();
+        let mut store = FileStore::on(move || Ok(disk.clone()), "disk").unwrap();
+        let changes = [Change::Resource(ResourceId([1; 16]), resource(3)), registrant(2)];
+        store.save(1, &changes).unwrap();
+        assert_eq!(store.load().unwrap().registrants.len(), 1);
+        store.save(2, &[registrant(3)]).unwrap();
+        assert!(store.load().unwrap_err().why.contains("rank 3 is not below the capacity"));
+        let writing = store.opened().unwrap().begin_write().unwrap();
+        writing.open_table(META).unwrap().insert(FORMAT_KEY, FORMAT_1).unwrap();
+        writing.commit().unwrap();
+        drop(store);
+        let mut store = FileStore::on(move || Ok(again.clone()), "disk").unwrap();
+        let reading = store.opened().unwrap().begin_read().unwrap();
+        let format = reading.open_table(META).unwrap().get(FORMAT_KEY).unwrap().unwrap();
+        assert_eq!(format.value(), FORMAT);
     }
 
     /// A service of root took a file that another user had created. That user could read all secrets and change the

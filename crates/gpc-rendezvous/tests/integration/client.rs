@@ -188,6 +188,32 @@ fn what_makes_no_sense_is_neither_believed_nor_taken_whole() {
 }
 
 #[test]
+fn a_wait_takes_several_requests() {
+    let complete = http("200 OK", r#"{"level":1,"data":"MSAxIGE=","joint":null}"#);
+    let not_yet = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_owned();
+    let (service, asked) = answering(vec![not_yet.clone(), not_yet.clone(), complete]);
+    let (client, _) = client(PATIENCE);
+    let completion = client.wait(&handle(&service), Scope::Top, None, PATIENCE).unwrap();
+    assert_eq!((&completion.data[..], asked.join().unwrap().len()), (&b"1 1 a"[..], 3));
+    let (service, _) = answering(vec![not_yet]);
+    let error = client.wait(&handle(&service), Scope::Own, None, Duration::ZERO).unwrap_err();
+    assert!(matches!(error, ClientError::NotYet { limit: Duration::ZERO }), "{error}");
+}
+
+/// Content of exactly the longest length is read, and not a byte more.
+#[test]
+fn an_answer_of_the_longest_length_is_read() {
+    let (client, _) = client(PATIENCE);
+    let text = r#"{"handle":"http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f"}"#;
+    let longest = format!("{text:65536}");
+    let (service, _) = answering(vec![http("201 Created", &longest)]);
+    assert_eq!(client.create(&service, &Spec::new(1)).unwrap().service(), "http://b:2/rendezvous");
+    let (service, _) = answering(vec![http("201 Created", &(longest + " "))]);
+    let error = client.create(&service, &Spec::new(1)).unwrap_err().to_string();
+    assert!(error.contains("its answer is longer than 65536 bytes"), "{error}");
+}
+
+#[test]
 fn nobody_is_waited_for_longer_than_is_said() {
     // It accepts connections, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -235,18 +235,31 @@ fn a_failed_job_is_released_above_with_its_reason() {
     let mut world = World::start(4, |id| if id == 0 { 0 } else { 1 });
     let top = world.client(0, 0).create(&Spec { level: Some(2), ..Spec::new(2) }).unwrap();
     drop(world.nodes.take(3));
-    let waits = thread::spawn({
-        let (client, top) = (world.client(0, 0), top.clone());
-        move || client.wait(&top, Scope::Own, None, PATIENCE)
-    });
     let plan = |id: Id| {
         let plan = Plan::new(1..4, "x", PATIENCE).start(Duration::ZERO);
         plan.below(world.reached(id, 0, &top), RankChoice::Rank(1))
     };
     let ended = world.meet(&[1, 2], plan);
     assert!(ended.iter().all(|ended| fault(ended).kind == FaultKind::NotRegistered), "{ended:?}");
-    let above = waits.join().unwrap().unwrap_err().to_string();
+    let above = world.client(0, 0).properties(&top).unwrap().failed.expect("it is released").message;
     assert!(above.contains("id 1") && above.contains("rank 2, id 3, has not come"), "{above}");
+}
+
+/// The controlling task may ask for the data of a task before it has joined the meeting.
+#[test]
+fn a_question_that_comes_early_is_answered_when_the_task_joins() {
+    let world = World::start(2, |_| 0);
+    let header = [&[2_u8][..], &0_u64.to_le_bytes()].concat();
+    let ask = |name| {
+        let call = Call::new(FuncHandle::named(name)).ids([1]).header(header.clone()).watch();
+        world.nodes.root().call(call).unwrap()
+    };
+    let gather = ask("gpc.rendezvous.gather");
+    // Requests are served in their order.
+    ask("gpc.rendezvous.announced").wait().unwrap();
+    let ended = world.meet(&[1], |_| Plan::new(0..2, "mine", SHORT));
+    assert!(matches!(ended[0], Err(MeetError::Late { .. })), "{ended:?}");
+    assert_eq!(gather.wait().unwrap().replies().unwrap()[0].data, "mine");
 }
 
 /// The task joins long after the announcement.

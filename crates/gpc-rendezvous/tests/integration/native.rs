@@ -267,25 +267,22 @@ fn a_request_is_repeated_if_that_does_no_harm() {
     let nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
     let client = Client::new(nodes.node(1).caller(), Job::default(), 0);
     let handle: Handle = format!("gpc://{}/0?{:032x}", Job::default(), 7).parse().unwrap();
-    // Each time that a request arrives, its link is lost.
-    let lost = |attempts: usize| {
-        for _ in 0..attempts {
-            let token: chained_gpc::Deferred = arrived.recv_timeout(PATIENCE).unwrap();
-            nodes.root().forget(1).unwrap();
-            drop(token);
-        }
+    // Each time that a request arrives, its link is lost. Returns the number of attempts.
+    let attempts = |asked: thread::JoinHandle<ClientError>| {
+        let mut count = 0;
+        until("the client gives up", || {
+            while let Ok(token) = arrived.try_recv() {
+                let _: chained_gpc::Deferred = token;
+                nodes.root().forget(1).unwrap();
+                count += 1;
+            }
+            asked.is_finished()
+        });
+        (count, asked.join().unwrap())
     };
-    let created = thread::spawn({
-        let client = client.clone();
-        move || client.create(&Spec::new(1))
-    });
-    lost(1);
-    let error = created.join().unwrap().unwrap_err();
-    assert!(matches!(error, ClientError::Call { .. }), "{error}");
-    assert!(arrived.try_recv().is_err(), "it was sent again");
-    let asked = thread::spawn(move || client.properties(&handle));
-    lost(5);
-    let error = asked.join().unwrap().unwrap_err();
-    assert!(matches!(error, ClientError::Call { .. }), "{error}");
-    assert!(arrived.try_recv().is_err(), "it has as many attempts as there are pauses, and one more");
+    let (create, properties) = (client.clone(), client);
+    let (count, error) = attempts(thread::spawn(move || create.create(&Spec::new(1)).unwrap_err()));
+    assert!(count == 1 && matches!(error, ClientError::Call { .. }), "{count} attempts: {error:?}");
+    let (count, error) = attempts(thread::spawn(move || properties.properties(&handle).unwrap_err()));
+    assert!(count == 5 && matches!(error, ClientError::Call { .. }), "{count} attempts: {error:?}");
 }

@@ -216,6 +216,8 @@ fn leases_of_any_length_are_understood() {
     let resource = driven.create(Spec::new(3));
     driven.register_with(resource, RankChoice::Rank(0), "a", b"", Life::Lease(0)).unwrap();
     driven.register_with(resource, RankChoice::Rank(1), "b", b"", Life::Lease(u64::MAX)).unwrap();
+    // The shortest lease lasts for a millisecond.
+    assert_eq!(driven.properties(resource).missing, [2]);
     driven.at(1001);
     assert_eq!(driven.properties(resource).missing, [0, 2]);
     driven.now = u64::MAX;

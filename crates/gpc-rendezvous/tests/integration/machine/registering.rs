@@ -1,5 +1,6 @@
 //! Registration: assigned and chosen ranks, and rejected requests.
 
+use gpc_rendezvous::machine::RandomValues;
 use gpc_rendezvous::{Answer, FaultKind, Life, Limits, RankChoice, Registration, Request, Spec};
 
 use crate::support::driven::{Driven, id, joint, token};
@@ -149,4 +150,17 @@ fn the_properties_say_how_it_fills() {
     let second = driven.create(Spec::new(1));
     let Ok(Answer::List(listed)) = driven.told(Request::List { most: 9 }) else { panic!("no list") };
     assert_eq!(listed.iter().map(|listed| listed.id).collect::<Vec<_>>(), [second, resource]);
+}
+
+/// The driver draws a secret for each resource; only those that ask for it get it.
+#[test]
+fn a_secret_is_for_those_who_ask_for_it() {
+    for asks in [false, true] {
+        let mut driven = Driven::new(Limits::default());
+        let random = RandomValues { id: id(9), token: token("above"), joint: Some(joint()) };
+        let spec = Spec { joint: asks, ..Spec::new(1) };
+        driven.told(Request::Create { spec, random }).unwrap();
+        driven.register(id(9), RankChoice::Assign, "a").unwrap();
+        assert_eq!(driven.completion(id(9)).unwrap().joint.is_some(), asks);
+    }
 }

@@ -1,9 +1,12 @@
 //! Restart of a service: the stored state is restored.
 
 use gpc_rendezvous::machine::{
-    Change, Input, Output, RandomValues, Service, StoredRegistrant, StoredResource, StoredState, Ticket,
+    Change, Input, Output, ParentAction, RandomValues, Service, StoredRegistrant, StoredResource,
+    StoredState, Ticket,
 };
-use gpc_rendezvous::{Answer, FaultKind, Life, Limits, RankChoice, Request, ResourceId, Spec, Unit};
+use gpc_rendezvous::{
+    Answer, FaultKind, Handle, Life, Limits, Parent, RankChoice, Request, ResourceId, Spec, Unit,
+};
 
 use crate::support::driven::{Driven, joint, token};
 
@@ -127,4 +130,22 @@ fn registrants_without_a_resource_are_left_out() {
     let kept = StoredState { resources: Vec::<(_, StoredResource)>::new(), ..driven.kept.load() };
     let service = Service::restored(Limits::default(), kept, 1000);
     assert!(service.is_empty(), "{service:?}");
+}
+
+/// The service may have crashed before its parent learned of the failure.
+#[test]
+fn a_restored_failure_is_reported_above() {
+    let mut driven = Driven::new(Limits::default());
+    let handle = Handle::new("http://above", ResourceId([9; 16])).unwrap();
+    let parent = Some(Parent { handle, rank: RankChoice::Rank(2) });
+    let resource = driven.create(Spec { parent, ..Spec::new(2) });
+    driven.control(resource, Unit::Own, "c", Life::Member(4)).unwrap();
+    driven.lost(4);
+    driven.ups.clear();
+    driven.restart();
+    let ups = std::mem::take(&mut driven.ups);
+    assert!(
+        matches!(&ups[..], [(id, ParentAction::Stop { why, .. })] if *id == resource && why.contains("is lost")),
+        "{ups:?}"
+    );
 }

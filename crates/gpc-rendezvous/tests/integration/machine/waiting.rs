@@ -1,7 +1,7 @@
 //! Waits, before and after the outcome is known.
 
 use gpc_rendezvous::machine::Input;
-use gpc_rendezvous::{Answer, FaultKind, Limits, RankChoice, Request, Scope, Spec};
+use gpc_rendezvous::{Answer, FaultKind, Life, Limits, RankChoice, Request, Scope, Spec};
 
 use crate::support::driven::{Driven, id};
 
@@ -84,6 +84,7 @@ fn the_machine_takes_the_latest_time() {
     let mut driven = Driven::new(Limits::default());
     let resource = driven.create(Spec { lifetime: Some(5000), ..Spec::new(1) });
     driven.at(4000);
+    driven.properties(resource);
     driven.now = 2000;
     assert_eq!(driven.told(until(resource, 4000)), Ok(Answer::NotYet), "it is 4000");
     let later = driven.create(Spec { lifetime: Some(5000), ..Spec::new(1) });
@@ -107,4 +108,27 @@ fn a_list_begins_with_the_newest_resources() {
     assert_eq!(listed(&mut driven, 9), [ids[3], ids[2], ids[1], ids[0]]);
     driven.told(Request::Destroy(ids[3])).unwrap();
     assert_eq!(listed(&mut driven, 1), [ids[2]]);
+}
+
+#[test]
+fn a_timer_expires_at_its_time_and_not_before() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec { lifetime: Some(2000), ..Spec::new(2) });
+    let ticket = driven.ask(until(resource, 1500));
+    driven.register_with(resource, RankChoice::Assign, "a", b"", Life::Lease(700)).unwrap();
+    let mut at = |now| {
+        driven.now = now;
+        driven.input(Input::Tick);
+        let tally = driven.told(Request::Properties(resource)).map(|answer| match answer {
+            Answer::Properties(properties) => properties.tally,
+            other => panic!("{other:?}"),
+        });
+        (driven.answer(ticket), tally.map_err(|fault| fault.kind))
+    };
+    assert_eq!(at(1499), (None, Ok(1)));
+    assert_eq!(at(1500), (Some(Ok(Answer::NotYet)), Ok(1)));
+    assert_eq!(at(1699).1, Ok(1));
+    assert_eq!(at(1700).1, Ok(0));
+    assert_eq!(at(2999).1, Ok(0));
+    assert_eq!(at(3000).1, Err(FaultKind::Expired));
 }
