@@ -634,7 +634,6 @@ mod tests {
         assert!(early.is_err(), "it is final: {early:?}");
         let destroyed = ask(desk, Request::Destroy(other.resource()), None).await;
         assert_eq!((destroyed, asked.await), (Ok(Answer::Done), Ok(Answer::Done)));
-        drop(world.service_thread);
     }
 
     #[test]
