@@ -245,7 +245,7 @@ mod tests {
         let state = || Mutex::new(RequestState::Starting);
         let (early, late, stays) = (state(), state(), state());
         cancel(&early);
-        [&early, &late, &stays].map(|state| store_pending(state, wait()));
+        [&early, &late, &stays].into_iter().for_each(|state| store_pending(state, wait()));
         cancel(&late);
         cancel(&late);
         // Cancellations take effect in the turn after the next.
