@@ -23,13 +23,15 @@ struct Inner {
     asked: Mutex<Vec<String>>,
     limits: Mutex<Vec<Duration>>,
     data: Mutex<Bytes>,
+    /// Whether the service controls the unit.
+    controls: Mutex<bool>,
 }
 
 impl FakeService {
     /// The last result of the list is used first.
     fn new(waits: Vec<Answer>) -> FakeService {
-        let (asked, limits, data) = Default::default();
-        FakeService(Arc::new(Inner { waits: Mutex::new(waits), asked, limits, data }))
+        let (asked, limits, data, controls) = Default::default();
+        FakeService(Arc::new(Inner { waits: Mutex::new(waits), asked, limits, data, controls }))
     }
 
     fn note(&self, text: String) {
@@ -98,7 +100,7 @@ impl Resource for FakeService {
             created: 0,
             expires: 0,
             job: None,
-            above: None,
+            above: self.0.controls.lock().unwrap().then(|| "http://above".to_owned()),
         })
     }
 }
@@ -164,6 +166,19 @@ fn who_gives_up_is_forgotten_at_once() {
     meet(&job, Some(&top), Duration::from_millis(20));
     let asked = top.asked();
     assert_eq!(asked[asked.len() - 2..], ["withdraw 0", "release Rank(4) None"], "{asked:?}");
+}
+
+/// A service that controls the unit registers it above, so the process with rank 0 does not.
+#[test]
+fn a_unit_is_registered_above_by_its_service_or_by_rank_0() {
+    for controls in [false, true] {
+        let complete = || FakeService::new(vec![Answer::Complete, Answer::Complete]);
+        let (job, top) = (complete(), complete());
+        *job.0.controls.lock().unwrap() = controls;
+        let error = meet(&job, Some(&top), LONG);
+        assert!(error.contains("--joint"), "{error}");
+        assert_eq!(top.asked().iter().any(|asked| asked == "control Rank(4)"), !controls);
+    }
 }
 
 /// A token file that everybody could read was accepted, although `gpc rendezvous show` rejects it.

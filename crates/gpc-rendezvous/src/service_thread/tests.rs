@@ -184,6 +184,13 @@ fn a_cancelled_request_leaves_nothing_wherever_it_is() {
     drop(waits);
     world.turn();
     assert_eq!((world.state.waiting.len(), world.state.service.load().1), (0, 0));
+    // A wait that is cancelled in the queue, while the service handles other cancellations.
+    let (waits, queued) = world.ask(wait(id, None));
+    drop(waits);
+    assert!(world.state.step(None, &world.taken));
+    world.turn();
+    assert_eq!((world.state.waiting.len(), world.state.service.load().1), (0, 0));
+    assert!(queued.try_recv().is_err());
     // A wait that follows a write of the same turn.
     let (_written, written) = world.ask(register(id, "a", Life::Unseen));
     let (waits, later) = world.ask(wait(id, None));
@@ -307,4 +314,30 @@ fn a_full_queue_takes_no_loss() {
     assert_eq!(answer.try_recv().unwrap().unwrap_err().kind, FaultKind::ServiceFull);
     world.turn();
     assert!(world.desk.report_loss(7, "gone".into()));
+}
+
+/// A turn takes a bounded number of requests, and so is stored and answered soon.
+#[test]
+fn a_turn_takes_a_part_of_a_long_queue() {
+    let mut world = World::new();
+    let asked: Vec<_> = (0..TURN + 1).map(|_| world.ask(Request::List { most: 0 })).collect();
+    world.turn();
+    let answered = || asked.iter().filter(|(_, answer)| answer.try_recv().is_ok()).count();
+    assert_eq!(answered(), TURN);
+    world.turn();
+    assert_eq!(answered(), 1);
+}
+
+/// A request that arrives while the service ends is answered, even if nobody takes it from the queue.
+#[test]
+fn a_request_that_nobody_takes_is_answered() {
+    let world = World::new();
+    let (_asked, answer) = world.ask(Request::List { most: 0 });
+    drop(world.taken);
+    assert_eq!(answer.try_recv().unwrap(), Err(ended()));
+    let (_late, answer) = {
+        let (told, answer) = channel();
+        (world.desk.ask(Request::List { most: 0 }, move |outcome| drop(told.send(outcome))), answer)
+    };
+    assert_eq!(answer.try_recv().unwrap(), Err(ended()));
 }

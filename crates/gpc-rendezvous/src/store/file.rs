@@ -498,6 +498,10 @@ mod tests {
         store.save(2, &[registrant(3)]).unwrap();
         assert!(store.load().unwrap_err().why.contains("rank 3 is not below the capacity"));
         let writing = store.opened().unwrap().begin_write().unwrap();
+        writing.open_table(META).unwrap().insert(NOW_KEY, "noon").unwrap();
+        writing.commit().unwrap();
+        assert!(store.load().unwrap_err().why.contains("its time is no number"));
+        let writing = store.opened().unwrap().begin_write().unwrap();
         writing.open_table(META).unwrap().insert(FORMAT_KEY, FORMAT_1).unwrap();
         writing.commit().unwrap();
         drop(store);

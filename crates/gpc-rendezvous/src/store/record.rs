@@ -175,3 +175,41 @@ pub(super) fn read_controller(bytes: &[u8]) -> Result<StoredController, String> 
     let name = record.name.ok_or("a controlling task has a name")?.into_owned();
     Ok(StoredController { name, token: token(&record.token)?, lease: record.lease })
 }
+
+#[cfg(test)]
+mod tests {
+    use chained_gpc::{Job, Secret};
+
+    use super::*;
+    use crate::machine::{Handle, ResourceId};
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let handle = Handle::new("http://a/rendezvous", ResourceId([3; 16])).unwrap();
+        for rank in [RankChoice::Assign, RankChoice::Rank(0), RankChoice::Rank(u64::MAX)] {
+            let fault = Fault::new(FaultKind::ControllerLost, "it is lost").of_rank(4).of_task("me");
+            let resource = StoredResource {
+                capacity: 2,
+                level: 3,
+                created: 4,
+                expires: 5,
+                job: Some(Job([6; 16])),
+                joint: Some(Joint { job: Job([7; 16]), secret: Secret::new(&[8; 32]).unwrap() }),
+                parent: Some(Parent { handle: handle.clone(), rank }),
+                token: Token::new("t").unwrap(),
+                failed: Some(fault),
+            };
+            assert_eq!(read_resource(&write_resource(&resource).unwrap()), Ok(resource.clone()));
+            let (job, joint, parent, failed) = (None, None, None, None);
+            let bare = StoredResource { job, joint, parent, failed, ..resource };
+            assert_eq!(read_resource(&write_resource(&bare).unwrap()), Ok(bare));
+        }
+        for lease in [None, Some(0), Some(u64::MAX)] {
+            let (name, token) = ("name".to_owned(), Token::new("t").unwrap());
+            let registrant = StoredRegistrant { token: token.clone(), lease };
+            assert_eq!(read_registrant(&write_registrant(&registrant).unwrap()), Ok(registrant));
+            let controller = StoredController { name, token, lease };
+            assert_eq!(read_controller(&write_controller(&controller).unwrap()), Ok(controller));
+        }
+    }
+}

@@ -269,16 +269,15 @@ fn a_request_is_repeated_if_that_does_no_harm() {
     let handle: Handle = format!("gpc://{}/0?{:032x}", Job::default(), 7).parse().unwrap();
     // Each time that a request arrives, its link is lost. Returns the number of attempts.
     let attempts = |asked: thread::JoinHandle<ClientError>| {
-        let mut count = 0;
+        let mut unanswered: Vec<chained_gpc::Deferred> = Vec::new();
         until("the client gives up", || {
             while let Ok(token) = arrived.try_recv() {
-                let _: chained_gpc::Deferred = token;
+                unanswered.push(token);
                 nodes.root().forget(1).unwrap();
-                count += 1;
             }
             asked.is_finished()
         });
-        (count, asked.join().unwrap())
+        (unanswered.len(), asked.join().unwrap())
     };
     let (create, properties) = (client.clone(), client);
     let (count, error) = attempts(thread::spawn(move || create.create(&Spec::new(1)).unwrap_err()));

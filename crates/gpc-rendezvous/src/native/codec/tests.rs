@@ -195,3 +195,16 @@ fn a_caller_is_identified_by_its_link() {
     };
     assert_eq!(life, Life::Member(2));
 }
+
+/// Only a completion and a registrant's data have data, and only a registration brings them.
+#[test]
+fn data_where_none_belong_are_refused() {
+    let data = || Bytes::from_static(b"x");
+    for (header, has) in [(&[2, 4][..], false), (&[2, 6], true), (&[2, 7], false), (&[2, 3, 1, 0, 0], true)] {
+        assert!(decode_answer(header, Bytes::new()).is_ok());
+        assert_eq!(decode_answer(header, data()).is_ok(), has, "{header:?}");
+    }
+    let (header, _) = WireRequest::Destroy(ResourceId([1; 16])).encode();
+    assert!(WireRequest::decode(Operation::Destroy, &header, Bytes::new(), FROM).is_ok());
+    assert!(WireRequest::decode(Operation::Destroy, &header, data(), FROM).is_err());
+}

@@ -100,7 +100,11 @@ fn the_last_liveness_requested_counts() {
     driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Member(MEMBER)).unwrap();
     driven.lost(MEMBER + 1);
     assert_eq!(driven.properties(resource).tally, 1);
+    // It no longer lives by this node.
+    driven.register_with(resource, RankChoice::Assign, "a", b"1", Life::Member(MEMBER + 2)).unwrap();
     driven.lost(MEMBER);
+    assert_eq!(driven.properties(resource).tally, 1);
+    driven.lost(MEMBER + 2);
     assert_eq!(driven.properties(resource).tally, 0);
 }
 
@@ -151,6 +155,9 @@ fn who_is_part_of_a_complete_rendezvous_may_go() {
     driven.register_with(resource, RankChoice::Assign, "a", b"1", LEASE).unwrap();
     driven.register_with(resource, RankChoice::Assign, "b", b"2", Life::Member(MEMBER)).unwrap();
     driven.control(resource, Unit::Own, "c", LEASE).unwrap();
+    // No lease is left.
+    let expires = driven.properties(resource).expires;
+    assert_eq!(driven.service.deadline(), Some(expires));
     driven.lost(MEMBER);
     driven.at(2000);
     assert_eq!(&driven.completion(resource).unwrap().data[..], b"2 1 11 2");
