@@ -288,12 +288,6 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "crates/gpc-rendezvous/src/clock.rs",
-        floors: &[],
-        packages: &[],
-        banned: &["net", "fs", "process", "env", "thread", "HashMap", "HashSet"],
-    },
-    Floor {
         folder: "crates/gpc-rendezvous/src/native",
         floors: &["runtime", "wire"],
         packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
@@ -327,6 +321,12 @@ const FLOORS: &[Floor] = &[
         folder: "crates/gpc-rendezvous/src/client/exchange.rs",
         floors: &[],
         packages: &["chained_gpc", "base64", "bytes", "hyper", "serde", "serde_json", "zeroize"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "crates/gpc-rendezvous/src/client/retry.rs",
+        floors: &[],
+        packages: &[],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {

@@ -3,11 +3,7 @@
 //! In each turn, the requests that change the stored state run last. If the store refuses their changes, they are
 //! undone and fail, and the service continues with requests that do not need the store: see `unsaved`.
 
-#[cfg(test)]
-mod tests;
 mod unsaved;
-#[cfg(all(test, feature = "client", feature = "store"))]
-mod worlds;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -613,3 +609,8 @@ impl ThreadState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
+#[cfg(all(test, feature = "client", feature = "store"))]
+mod worlds;

@@ -1,4 +1,5 @@
-//! Decides whether a request is repeated, and when. No I/O: its input is the failure of each attempt, and the time left.
+//! Decides whether a request is repeated, and when. No I/O: its input is the failure of each attempt, and the time
+//! left.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Tests of rendezvous.
 
+#![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bootstrap;

@@ -2,8 +2,10 @@
 //! everything.
 //!
 //! The service crashes at any write of its store, is slow, or finds its disk full. Requests and answers are lost, and
-//! proxies answer in place of the service. Leases run out meanwhile. The service thread's state, the file store, and the
-//! client's decisions about retries are the real ones.
+//! proxies answer in place of the service. Leases run out meanwhile. The service thread's state, the file store, and
+//! the client's decisions about retries are the real ones.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod clients;
 mod disk;
