@@ -5,9 +5,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use chained_gpc::Job;
+use chained_gpc::{Clock, Job};
 use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::Variables;
 use gpc_rendezvous::{FaultKind, Handle, RankChoice, Spec};
@@ -51,13 +51,15 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let file = token.as_ref().map(TokenFile::somewhere).transpose()?;
     let told = task_variables(args, rank, &variables, &meeting.handle, file.as_ref())?;
     let mut tasks = Tasks::start(args, &told)?;
-    let end = args.time_limit.map(|limit| Instant::now() + limit.duration());
+    let clock = Clock::system();
+    let limit = args.time_limit.map(|limit| clock.limit(limit.duration()));
     let mut failures = Failures { tell: (!args.keep_going).then_some(tell), asking: None };
-    let over = tasks.wait(&events, end, |task, status| failures.report_end(task, status, &meeting));
+    let over =
+        tasks.wait(&events, limit.as_ref(), |task, status| failures.report_end(task, status, &meeting));
     if matches!(over, WaitEnd::Unmet) {
         say("the other processes are ended, since not all have registered (--keep-going leaves them)");
     }
-    tasks.end(&events);
+    tasks.end(&clock, &events);
     failures.end();
     Ok(ExitCode::from(match over {
         WaitEnd::Ended | WaitEnd::Unmet => tasks.failed.unwrap_or(0),

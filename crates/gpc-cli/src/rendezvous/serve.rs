@@ -121,3 +121,35 @@ fn limits(args: &ServeArgs) -> Limits {
     limits.waiting = args.waiting_max.map_or(limits.waiting, |most| most as usize);
     limits
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Serve {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    fn limits_of(words: &str) -> Limits {
+        let words = std::iter::once("serve").chain(words.split_whitespace());
+        limits(&<Serve as clap::Parser>::try_parse_from(words).unwrap().args)
+    }
+
+    #[test]
+    fn limits_are_those_of_the_options() {
+        assert_eq!(limits_of(""), Limits::default());
+        let found =
+            limits_of("--data-max 7 --held-max 8 --capacity-max 9 --resources-max 10 --waiting-max 11");
+        assert_eq!((found.data, found.held, found.capacity), (7, 8, 9));
+        assert_eq!((found.resources, found.waiting), (10, 11));
+        let Limits { lifetime, lifetime_max, .. } = Limits::default();
+        assert_eq!((found.lifetime, found.lifetime_max), (lifetime, lifetime_max));
+        // The default lifetime is within the limit.
+        let found = limits_of("--lifetime-max 90s");
+        assert_eq!((found.lifetime, found.lifetime_max), (90_000, 90_000));
+        let found = limits_of("--lifetime-max 2h");
+        assert_eq!((found.lifetime, found.lifetime_max), (lifetime, 7_200_000));
+    }
+}

@@ -9,8 +9,9 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use chained_gpc::{Clock, TimeLimit};
 use gpc_rendezvous::variables::Variables;
 use rustix::io::Errno;
 use rustix::process::{
@@ -85,7 +86,7 @@ impl Tasks {
     pub(super) fn wait(
         &mut self,
         events: &Receiver<Event>,
-        until: Option<Instant>,
+        limit: Option<&TimeLimit>,
         mut failed: impl FnMut(usize, ExitStatus),
     ) -> WaitEnd {
         // Ends with the last process, a signal, or the time limit; each event is from a process or a signal.
@@ -99,8 +100,8 @@ impl Tasks {
             if self.running.is_empty() {
                 return WaitEnd::Ended;
             }
-            let event = match until {
-                Some(until) => events.recv_timeout(until.saturating_duration_since(Instant::now())),
+            let event = match limit {
+                Some(limit) => events.recv_timeout(limit.left().unwrap_or_default()),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
@@ -113,16 +114,16 @@ impl Tasks {
     }
 
     /// Ends the processes that still run, and the rest of their groups: first with SIGTERM, then with SIGKILL.
-    pub(super) fn end(&mut self, events: &Receiver<Event>) {
+    pub(super) fn end(&mut self, clock: &Clock, events: &Receiver<Event>) {
         for (signal, limit) in [(Signal::TERM, END), (Signal::KILL, KILLED)] {
             if self.all_gone() {
                 return;
             }
             self.signal(signal);
-            let until = Instant::now() + limit;
+            let limit = clock.limit(limit);
             // Ends with the last process, a signal, or the time limit.
             while !self.all_gone() {
-                match events.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                match events.recv_timeout(limit.left().unwrap_or_default()) {
                     Ok(Event::Child | Event::Unmet) => {}
                     // The second signal of a user skips the wait.
                     Ok(Event::Stop) | Err(_) => break,
@@ -216,4 +217,16 @@ pub(super) fn task(args: &TaskArgs) -> CommandResult {
     let error = Command::new(program).args(rest).exec();
     say(&format!("cannot start {}: {error}", program.to_string_lossy()));
     Ok(ExitCode::from(NOT_STARTED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_status_is_that_of_the_process_or_of_its_signal() {
+        for (raw, status) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (9, 137), (15, 143)] {
+            assert_eq!(status_of(ExitStatus::from_raw(raw)), status, "{raw}");
+        }
+    }
 }
