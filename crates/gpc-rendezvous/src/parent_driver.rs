@@ -621,6 +621,12 @@ mod tests {
         assert!(full && found.level == 2);
     }
 
+    /// Three renewals may be lost, each of which fails within 7 s.
+    #[test]
+    fn a_lease_above_outlasts_three_lost_renewals() {
+        assert!(3 * (RENEW + Duration::from_secs(7)) < LEASE);
+    }
+
     /// Whether the first request was refused depended on the order of threads. Here it is refused.
     #[tokio::test(start_paused = true)]
     async fn a_request_to_a_full_service_is_repeated_until_there_is_room() {

@@ -60,13 +60,19 @@ pub enum EnvError {
 pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
     let variables = Variables::of_this_process()?;
     let Variables { job, multijob, rank, token_file, ca_file } = variables;
-    let Some(job) = job else {
-        return if multijob.is_some() || rank.is_some() { Err(EnvError::NoJob) } else { Ok(None) };
-    };
+    let Some(job) = needed(job, multijob.is_some() || rank.is_some())? else { return Ok(None) };
     let token = token_file.map(read_token).transpose()?;
     let options = ClientOptions { token, ca: ca_file, ..ClientOptions::default() };
     let subjob = rank.map_or(RankChoice::Assign, |rank| RankChoice::Rank(rank.into()));
     Ok(Some(with_handles(job, RankChoice::Assign, multijob, subjob, Client::new(&options)?)))
+}
+
+/// The handle of the job. It is needed if other variables of a rendezvous are set.
+fn needed(job: Option<Handle>, others: bool) -> Result<Option<Handle>, EnvError> {
+    match (job, others) {
+        (None, true) => Err(EnvError::NoJob),
+        (job, _) => Ok(job),
+    }
 }
 
 /// Bootstrap with the resource of the processes' job, at this rank, and the parent resource, where their subjob has
@@ -89,4 +95,20 @@ pub(super) fn read_token(file: PathBuf) -> Result<ServiceToken, EnvError> {
     let fault = |why: String| EnvError::TokenFile { file: file.clone(), why };
     let secret = bootstrap::read_token(&file).map_err(|error| fault(error.why.to_string()))?;
     secret.to_text().parse().map_err(|error: ServiceTokenError| fault(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::ResourceId;
+
+    #[test]
+    fn a_rendezvous_above_needs_that_of_the_job() {
+        let job = Handle::new("http://a/rendezvous", ResourceId([1; 16])).unwrap();
+        assert!(matches!(needed(None, false), Ok(None)));
+        assert!(matches!(needed(None, true), Err(EnvError::NoJob)));
+        for others in [false, true] {
+            assert_eq!(needed(Some(job.clone()), others).unwrap(), Some(job.clone()));
+        }
+    }
 }

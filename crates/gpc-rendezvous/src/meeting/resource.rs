@@ -121,7 +121,7 @@ mod http {
     use crate::client::{Client, ClientError};
 
     /// Lease of a task. The task renews it at least every [`RENEW`].
-    const LEASE: Duration = Duration::from_secs(30);
+    pub(super) const LEASE: Duration = Duration::from_secs(30);
 
     /// Liveness is tracked by leases.
     impl Resource for ClientResource<Arc<Client>> {
@@ -308,6 +308,13 @@ mod tests {
         fn properties(&self) -> Result<Properties, Fault> {
             unreachable!()
         }
+    }
+
+    /// One renewal may be lost.
+    #[cfg(feature = "client")]
+    #[test]
+    fn a_lease_outlasts_two_renewals() {
+        assert!(2 * RENEW < http::LEASE);
     }
 
     /// Leases of 30 s are renewed at least every 10 s. The last request is sent at the time limit, so that a completion
