@@ -77,8 +77,8 @@ impl Client {
     /// Creates a resource at a service.
     ///
     /// # Errors
-    /// The service's fault, or the reason for a missing answer. If the answer was lost, the resource may exist until
-    /// its lifetime has passed.
+    /// The service's fault, or the reason for a missing answer. A request whose answer was lost is not repeated: the
+    /// resource may exist until its lifetime has passed.
     pub fn create(&self, service: &ServiceUrl, spec: &Spec) -> Result<Handle, ClientError> {
         self.block(self.requester.create(service, spec, after(self.limit)))
     }
