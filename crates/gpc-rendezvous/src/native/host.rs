@@ -230,6 +230,19 @@ mod tests {
         answer.recv().unwrap().unwrap()
     }
 
+    /// Two nodes have two clocks, so the time limit of a wait counts from its arrival.
+    #[test]
+    fn a_wait_lasts_from_its_arrival() {
+        let service = ServiceThread::start(Limits::default(), None, |_, _| {}).unwrap();
+        let (desk, resource) = (service.desk(), crate::machine::ResourceId([1; 16]));
+        let wait = |limit| WireRequest::Wait { resource, of: Scope::Own, limit, token: None };
+        let begin = desk.now();
+        let Ok(Request::Wait { until: Some(until), .. }) = plain(wait(5000), desk) else { panic!("no wait") };
+        assert!((begin + 5000..=desk.now() + 5000).contains(&until), "{until}");
+        let endless = plain(wait(u64::MAX), desk);
+        assert!(matches!(endless, Ok(Request::Wait { until: Some(u64::MAX), .. })), "{endless:?}");
+    }
+
     /// A wait whose call was cancelled stayed until the end of its resource.
     #[test]
     fn a_cancelled_request_is_dropped_before_and_after_it_was_submitted() {

@@ -213,3 +213,20 @@ fn the_level_of_a_unit_follows_from_what_is_above() {
     let unit = driven.create(Spec { parent: Some(parent()), ..Spec::new(1) });
     assert_eq!(driven.properties(unit).level, 1);
 }
+
+/// The memory for the completion above is counted again if the end of its resource is undone.
+#[test]
+fn an_end_that_is_undone_keeps_the_completion_above() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = unit(&mut driven);
+    fill(&mut driven, resource);
+    driven.input(Input::ParentOutcome(resource, ParentOutcome::Completed(top())));
+    let before = driven.service.load();
+    driven.service.begin();
+    driven.told(Request::Destroy(resource)).unwrap();
+    driven.service.roll_back();
+    driven.input(Input::Tick);
+    assert_eq!(driven.service.load(), before);
+    driven.told(Request::Destroy(resource)).unwrap();
+    driven.assert_empty();
+}
