@@ -1,15 +1,14 @@
 //! The stage within a cluster: one chained call gathers the entries at the root, and another announces the outcome. A
 //! third one waits at all processes meanwhile.
-#![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, MeetingLimit, Member};
 use chained_gpc::wire::CallId;
 use chained_gpc::{
-    Access, Call, CallError, CallHandle, CauseKind, Deferred, FuncHandle, Functions, Id, Placement, Reply,
-    Request,
+    Access, Call, CallError, CallHandle, CauseKind, Clock, Deferred, FuncHandle, Functions, Id, Placement,
+    Reply, Request, TimeLimit,
 };
 
 use super::answer::Answer;
@@ -72,6 +71,34 @@ impl Shared {
             None => RootStatus::Nothing { asks: state.pending.is_nothing() },
         }
     }
+
+    /// Waits for the announcement within a time limit. `ask` asks whether the root lives.
+    fn follow<E>(&self, patience: &TimeLimit, mut ask: impl FnMut() -> Result<(), E>) -> Following<E> {
+        // Ends: when the time limit has passed.
+        loop {
+            let left = patience.left();
+            let asks = match self.wait(ASK_EVERY.min(left.unwrap_or_default())) {
+                RootStatus::Announced(announced) => return Following::Announced(announced),
+                RootStatus::Nothing { .. } if left.is_none() => return Following::Late,
+                RootStatus::Nothing { asks } => asks,
+            };
+            if asks && let Err(error) = ask() {
+                // An announcement that arrived before the root went counts.
+                return match self.wait(Duration::ZERO) {
+                    RootStatus::Announced(announced) => Following::Announced(announced),
+                    RootStatus::Nothing { .. } => Following::Lost(error),
+                };
+            }
+        }
+    }
+}
+
+/// How the wait for the root's announcement has ended.
+enum Following<E> {
+    Announced(Result<String, String>),
+    /// The root has gone.
+    Lost(E),
+    Late,
 }
 
 /// What a process knows about its root.
@@ -166,18 +193,20 @@ pub(super) fn meet(
     cluster: Option<Bootstrap>,
     mine: &str,
     within: MeetingLimit,
+    clock: &Clock,
 ) -> Result<Meeting, JoinError> {
-    let until = Instant::now() + within.left;
+    let (left, patience) = (clock.limit(within.left), patience(clock, within.left));
     let Some(cluster) = cluster else {
         let processes = [ProcessEntry::new(0, std::process::id(), mine)?];
-        let (answer, session) = join_session(&setup, &processes, (within.limit, within.left), || true)?;
+        let (answer, session) = join_session(&setup, &processes, (within.limit, &left), || true)?;
         return meeting(setup, answer, mine, farewell(session));
     };
     let (functions, shared) = (Functions::new(), Arc::<Shared>::default());
     let handles = register(&functions, mine, &shared)?;
     let member =
         cluster.limit(within.left).start(&functions, |builder| builder).map_err(JoinError::Cluster)?;
-    let part = Part { setup: &setup, shared: &shared, handles, member: &member, until, limit: within.limit };
+    let limit = within.limit;
+    let part = Part { setup: &setup, shared: &shared, handles, member: &member, left, patience, limit };
     let ended = match member.id() {
         0 => part.lead().map(|(answer, session)| (answer, farewell(session))),
         _ => part.follow().map(|answer| (answer, Farewell::default())),
@@ -186,6 +215,11 @@ pub(super) fn meet(
     let launcher = member.leave(LEAVE_LIMIT);
     let (answer, ours) = ended?;
     meeting(setup, answer, mine, ours.then(launcher))
+}
+
+/// The time limit of a process that is not the root: the root announces an expired time limit after that limit.
+fn patience(clock: &Clock, left: Duration) -> TimeLimit {
+    clock.limit(left.saturating_add(ANNOUNCE_MIN))
 }
 
 fn farewell(session: Session) -> Farewell {
@@ -206,14 +240,15 @@ struct Part<'a> {
     shared: &'a Shared,
     handles: Handles,
     member: &'a Member,
-    until: Instant,
+    left: TimeLimit,
+    patience: TimeLimit,
     /// Time limit of the whole bootstrap, of which a part has passed already.
     limit: Duration,
 }
 
 impl Part<'_> {
     fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
+        self.left.left().unwrap_or_default()
     }
 
     fn call(&self, func: FuncHandle) -> Call {
@@ -253,7 +288,7 @@ impl Part<'_> {
             }
             gone.is_none()
         };
-        let spoken = join_session(self.setup, processes, (self.limit, self.left()), goes_on);
+        let spoken = join_session(self.setup, processes, (self.limit, &self.left), goes_on);
         if let Some(error) = gone {
             return Err(lost(error));
         }
@@ -296,23 +331,10 @@ impl Part<'_> {
     /// The part of every other process: waits for the announcement while the root lives.
     fn follow(&self) -> Result<Answer, JoinError> {
         let rank = self.setup.rank;
-        // Ends: when the time limit has passed.
-        loop {
-            let left = self.left() + ANNOUNCE_MIN;
-            let asks = match self.shared.wait(ASK_EVERY.min(left)) {
-                RootStatus::Announced(announced) => return self.finish(announced),
-                RootStatus::Nothing { asks } => asks,
-            };
-            if asks && let Err(error) = self.ask() {
-                // An announcement that arrived before the root went counts.
-                return match self.shared.wait(Duration::ZERO) {
-                    RootStatus::Announced(announced) => self.finish(announced),
-                    RootStatus::Nothing { .. } => Err(JoinError::Root { rank, error }),
-                };
-            }
-            if self.left().is_zero() && Instant::now() >= self.until + ANNOUNCE_MIN {
-                return Err(JoinError::Late { rank, limit: self.limit });
-            }
+        match self.shared.follow(&self.patience, || self.ask()) {
+            Following::Announced(announced) => self.finish(announced),
+            Following::Lost(error) => Err(JoinError::Root { rank, error }),
+            Following::Late => Err(JoinError::Late { rank, limit: self.limit }),
         }
     }
 
@@ -340,3 +362,6 @@ fn parse(id: Id, data: &[u8]) -> Result<ProcessEntry, JoinError> {
     let (pid, mine) = text.split_once(' ').ok_or_else(nonsense)?;
     ProcessEntry::new(id, pid.parse().map_err(|_| nonsense())?, mine)
 }
+
+#[cfg(test)]
+mod tests;

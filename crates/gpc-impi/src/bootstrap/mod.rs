@@ -29,6 +29,7 @@ mod root_client;
 mod setup;
 mod variables;
 
+use chained_gpc::Clock;
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError};
 
 pub use error::{JoinError, OwnProcess};
@@ -74,5 +75,7 @@ pub fn from_env(
 /// Bootstrap for the processes of several clusters. `cluster` is the bootstrap of this cluster's processes; if it is
 /// `None`, this process alone is the cluster.
 pub fn with_cluster(setup: Setup, cluster: Option<Bootstrap>) -> Bootstrap {
-    Bootstrap::with_meeting(NAME, move |mine, within| cluster::meet(setup, cluster, mine, within))
+    Bootstrap::with_meeting(NAME, move |mine, within| {
+        cluster::meet(setup, cluster, mine, within, &Clock::system())
+    })
 }

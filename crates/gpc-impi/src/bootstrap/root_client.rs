@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::Entry;
-use chained_gpc::{Address, Id, Job};
+use chained_gpc::{Address, Id, Job, TimeLimit};
 
 use super::answer::Answer;
 use super::error::IDS_MAX;
@@ -60,11 +60,12 @@ impl ProcessEntry {
 }
 
 /// Takes part in the session for the cluster with these processes, by id, as long as `goes_on` returns true. Returns
-/// the announcement for all processes, and the session, which ends with the cluster.
+/// the announcement for all processes, and the session, which ends with the cluster. `limit` is the time limit of the
+/// whole bootstrap, for messages.
 pub(super) fn join_session(
     setup: &Setup,
     processes: &[ProcessEntry],
-    (limit, left): (Duration, Duration),
+    (limit, left): (Duration, &TimeLimit),
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<(Answer, Session), JoinError> {
     let Setup { server, rank, methods, .. } = setup;
@@ -90,7 +91,7 @@ pub(super) fn join_session(
     };
     // A cluster that must not take part leaves before the server has assigned its seat.
     let goes_on = || !hides() && goes_on();
-    let session = Session::join_while(server, settings, left, goes_on, trace).map_err(|error| {
+    let session = Session::join_within(server, settings, left, goes_on, trace).map_err(|error| {
         if let Some(process) = hidden.filter(|_| hides()) {
             return unreachable(process);
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use chained_gpc::Clock;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
@@ -53,7 +54,8 @@ pub(super) struct Driver<F> {
     server: Server,
     links: BTreeMap<ConnId, Link>,
     next: u64,
-    began: Instant,
+    /// Shows the time since the begin of the session.
+    clock: Clock,
     on_event: F,
     ended: Option<Result<(), Failure>>,
 }
@@ -74,7 +76,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         poll: Poll,
         listener: TcpListener,
         server: Server,
-        began: Instant,
+        clock: Clock,
         on_event: F,
     ) -> Driver<F> {
         Driver {
@@ -85,7 +87,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
             server,
             links: BTreeMap::new(),
             next: 0,
-            began,
+            clock,
             on_event,
             ended: None,
         }
@@ -118,7 +120,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
     }
 
     fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.clock.now()
     }
 
     /// Time to wait for events; `None` if only an event matters.
@@ -175,7 +177,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
                     _ => {
                         if !std::mem::replace(&mut self.warned, true) {
-                            (self.on_event)(self.began.elapsed(), &Event::Unaccepted(error.to_string()));
+                            (self.on_event)(self.clock.now(), &Event::Unaccepted(error.to_string()));
                         }
                         return self.crowded();
                     }
@@ -262,3 +264,6 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,6 @@
 //!
 //! Source: IMPI, "Startup": the server.
 
-#![allow(clippy::disallowed_methods, reason = "it tells the machine what time it is")]
-
 mod driver;
 mod error;
 mod link;
@@ -15,8 +13,9 @@ mod stopper;
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use chained_gpc::Clock;
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Waker};
 
@@ -68,8 +67,18 @@ impl Listener {
     /// # Errors
     /// Returns the first cause, as [`ServeError`].
     pub fn serve(self, settings: Settings, on_event: impl FnMut(Duration, &Event)) -> Result<(), ServeError> {
+        self.serve_by(Clock::system(), settings, on_event)
+    }
+
+    /// Like [`serve`](Self::serve), by this clock, which shows zero.
+    fn serve_by(
+        self,
+        clock: Clock,
+        settings: Settings,
+        on_event: impl FnMut(Duration, &Event),
+    ) -> Result<(), ServeError> {
         let server = Server::new(settings)?;
         let Listener { listener, poll, stopper } = self;
-        Driver::new(poll, listener, server, Instant::now(), on_event).run(&stopper)
+        Driver::new(poll, listener, server, clock, on_event).run(&stopper)
     }
 }

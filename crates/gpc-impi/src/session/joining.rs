@@ -10,11 +10,11 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
+use chained_gpc::TimeLimit;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::SessionError;
-use super::connect::Clock;
 use crate::client::{Client, ClientEvent, ClientFault, ClientInput, ClientOutput, Learned};
 
 /// Bytes that are read at a time.
@@ -27,7 +27,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) struct Joining<'a> {
     stream: TcpStream,
     client: Client,
-    clock: &'a Clock,
+    limit: &'a TimeLimit,
     poll: Poll,
     /// Outgoing bytes, the first piece perhaps sent in part: at most the values of the cluster.
     queue: VecDeque<Bytes>,
@@ -35,11 +35,11 @@ pub(super) struct Joining<'a> {
 
 impl<'a> Joining<'a> {
     /// Takes over this connection, and makes it non-blocking.
-    pub(super) fn new(stream: TcpStream, client: Client, clock: &'a Clock) -> io::Result<Joining<'a>> {
+    pub(super) fn new(stream: TcpStream, client: Client, limit: &'a TimeLimit) -> io::Result<Joining<'a>> {
         stream.set_nonblocking(true)?;
         let (poll, both) = (Poll::new()?, Interest::READABLE | Interest::WRITABLE);
         poll.registry().register(&mut SourceFd(&stream.as_raw_fd()), Token(0), both)?;
-        Ok(Joining { stream, client, clock, poll, queue: VecDeque::new() })
+        Ok(Joining { stream, client, limit, poll, queue: VecDeque::new() })
     }
 
     /// Runs until all clients are done, as long as `goes_on` returns true.
@@ -70,11 +70,11 @@ impl<'a> Joining<'a> {
                 read = 0;
                 continue;
             }
-            match (self.clock.left(), &learned) {
-                (None, None) => self.client.handle(ClientInput::Late(self.clock.limit)),
+            match (self.limit.left(), &learned) {
+                (None, None) => self.client.handle(ClientInput::Late(self.limit.duration())),
                 // The server has sent DONE, but does not read this client's.
                 (None, Some(_)) => {
-                    let (stage, limit) = (self.client.stage(), self.clock.limit);
+                    let (stage, limit) = (self.client.stage(), self.limit.duration());
                     return Err(ClientFault::Late { stage, limit }.into());
                 }
                 (Some(_), _) if !goes_on() => return Err(SessionError::GivenUp),

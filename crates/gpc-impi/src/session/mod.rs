@@ -1,9 +1,8 @@
 //! A client's session over TCP: blocks until all clients are done, and stays connected until the client's processes
 //! have ended.
 //!
-//! Source: IMPI, "Startup": the client's side. [`client`](crate::client) has the protocol; this module has the socket
-//! and the clock.
-#![allow(clippy::disallowed_methods, reason = "a session has a time limit, which its driver counts")]
+//! Source: IMPI, "Startup": the client's side. [`client`](crate::client) has the protocol; this module has the
+//! socket.
 
 mod connect;
 mod error;
@@ -11,9 +10,10 @@ mod joining;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use connect::{Clock, connect, resolve};
+use chained_gpc::{Clock, TimeLimit};
+use connect::{connect, resolve};
 use joining::{Joining, POLL_INTERVAL};
 use socket2::SockRef;
 
@@ -69,23 +69,33 @@ impl Session {
         server: &str,
         settings: ClientSettings,
         limit: Duration,
+        goes_on: impl FnMut() -> bool,
+        trace: impl FnMut(&ClientEvent),
+    ) -> Result<Session, SessionError> {
+        Session::join_within(server, settings, &Clock::system().limit(limit), goes_on, trace)
+    }
+
+    /// Like [`join_while`](Self::join_while), with a time limit that may have begun already.
+    pub(crate) fn join_within(
+        server: &str,
+        settings: ClientSettings,
+        limit: &TimeLimit,
         mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
         // Invalid settings are rejected before the name is resolved.
         Client::new(settings.clone())?;
-        let clock = Clock { begin: Instant::now(), limit };
-        let addresses = resolve(server, &clock)
+        let addresses = resolve(server, limit)
             .map_err(|cause| SessionError::Address { server: server.to_owned(), cause })?;
         let (mut refused, mut again) = (None, AGAIN_MAX);
         // Ends: each round except the last reduces the number of retries.
         loop {
-            let stream = connect(&addresses, &clock).map_err(|cause| match refused.take() {
+            let stream = connect(&addresses, limit).map_err(|cause| match refused.take() {
                 // The earlier fault is more specific.
                 Some(fault) => SessionError::Fault(fault),
                 None => SessionError::Connect { server: server.to_owned(), cause },
             })?;
-            match Session::part(stream, settings.clone(), &clock, &mut goes_on, &mut trace) {
+            match Session::part(stream, settings.clone(), limit, &mut goes_on, &mut trace) {
                 Err(SessionError::Fault(ClientFault::Lost { stage, why }))
                     if again > 0 && matches!(stage, ClientStage::Auth | ClientStage::Impi) =>
                 {
@@ -99,7 +109,7 @@ impl Session {
                 if !goes_on() {
                     return Err(SessionError::GivenUp);
                 }
-                std::thread::sleep(clock.left().unwrap_or_default().min(POLL_INTERVAL));
+                pause(limit.left().unwrap_or_default().min(POLL_INTERVAL));
             }
         }
     }
@@ -116,14 +126,13 @@ impl Session {
         mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
-        let clock = Clock { begin: Instant::now(), limit };
-        Session::part(stream, settings, &clock, &mut goes_on, &mut trace)
+        Session::part(stream, settings, &Clock::system().limit(limit), &mut goes_on, &mut trace)
     }
 
     fn part(
         stream: TcpStream,
         settings: ClientSettings,
-        clock: &Clock,
+        limit: &TimeLimit,
         goes_on: &mut impl FnMut() -> bool,
         trace: &mut impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
@@ -132,7 +141,7 @@ impl Session {
         let (local, peer) = ends().map_err(SessionError::Socket)?;
         silence::prepare(SockRef::from(&stream), silence::UNHEARD).map_err(SessionError::Socket)?;
         trace(&ClientEvent::Connected(local, peer));
-        let joining = Joining::new(stream, client, clock).map_err(SessionError::Socket)?;
+        let joining = Joining::new(stream, client, limit).map_err(SessionError::Socket)?;
         let (stream, client, learned) = joining.learn(goes_on, trace)?;
         Ok(Session { stream, client, learned: *learned, local })
     }
@@ -177,6 +186,11 @@ impl Session {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "nothing reports that a server admits this client again")]
+fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
 /// Discards received bytes. Returns whether the connection has ended. The socket is non-blocking.
 fn drained(mut stream: &TcpStream) -> bool {
     let mut bytes = [0; 4096];
@@ -191,3 +205,6 @@ fn drained(mut stream: &TcpStream) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

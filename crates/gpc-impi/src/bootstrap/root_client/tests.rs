@@ -1,6 +1,6 @@
 //! Tests of the values that a root sends for its cluster, and of its result from the values of all.
 
-use chained_gpc::{PublicKey, Secret};
+use chained_gpc::{Clock, PublicKey, Secret};
 
 use super::*;
 use crate::wire::Version;
@@ -147,8 +147,9 @@ fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
         assert_eq!(one[0].entry.address_of(1, &other).is_ok(), here);
     }
     let nowhere = Setup { server: "192.0.2.1:1".into(), ..setup(0) };
-    let left = (Duration::from_secs(60), Duration::from_secs(60));
-    let error = join_session(&nowhere, &one, left, || true).unwrap_err().to_string();
+    let minute = Duration::from_secs(60);
+    let left = Clock::system().limit(minute);
+    let error = join_session(&nowhere, &one, (minute, &left), || true).unwrap_err().to_string();
     assert!(
         error.contains("(pid 100 on host host) listens for its own host alone (at 127.0.0.1:1): name"),
         "{error}"

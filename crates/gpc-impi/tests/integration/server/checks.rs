@@ -337,3 +337,19 @@ fn who_is_refused_before_all_have_joined_may_come_again() {
     assert!(!driven.told().contains("mask 0x1"), "{}", driven.told());
     assert_eq!(driven.ended, Some(Ok(())));
 }
+
+/// The values of hosts arrive before the number of hosts. The doubt must not wait for DONE, which a client may never send.
+#[test]
+fn values_are_checked_as_soon_as_their_count_arrives() {
+    let mut settings = open(2);
+    settings.check = Check::Refuse;
+    let mut driven = Driven::joined(settings);
+    driven.say(0, &numbers(Label::H_PORT, &[4000, 4001]));
+    assert_eq!(driven.ended, None);
+    driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
+    let failure = driven.failure();
+    assert!(
+        failure.ends_with("COLL H_PORT: it has 8 bytes, and 3 hosts with 4 bytes each have 12"),
+        "{failure}"
+    );
+}

@@ -381,3 +381,77 @@ fn settings_that_no_session_can_have() {
     settings.limit = Duration::ZERO;
     assert_eq!(Server::new(settings).unwrap_err(), SettingsError::Limit);
 }
+
+/// The time to name a rank counts from the connection. If it counted from the last byte, a connection that sends a byte
+/// now and then would keep one of the few places for ever.
+#[test]
+fn bytes_do_not_extend_the_time_to_name_a_rank() {
+    let mut driven = Driven::new(open(2));
+    driven.connect(0);
+    let greeting = greeting(1, None, 0);
+    for (second, byte) in (1..10).zip(&greeting) {
+        driven.tick(Duration::from_secs(second));
+        driven.say(0, &[*byte]);
+    }
+    assert!(driven.closed.is_empty());
+    driven.tick(Duration::from_secs(10));
+    assert!(driven.closed.contains(&0));
+}
+
+/// The driver of a session that has ended waits until all connections are closed: each one needs its order to close,
+/// also those without a rank.
+#[test]
+fn the_end_of_a_session_closes_every_connection() {
+    let mut driven = Driven::new(open(2));
+    driven.join(0, 0);
+    driven.tick(Duration::from_secs(595));
+    driven.connect(1);
+    driven.say(1, &command(Command::Auth, &[1]));
+    driven.connect(2);
+    driven.tick(Duration::from_secs(600));
+    assert!(driven.ended.is_some());
+    assert_eq!(driven.closed.iter().collect::<Vec<_>>(), [&0, &1, &2]);
+}
+
+/// Both sides of the time limit.
+#[test]
+fn a_session_lasts_until_its_limit_and_then_ends_at_once() {
+    let mut driven = Driven::joined(open(2));
+    driven.tick(Duration::from_millis(599_999));
+    assert_eq!((driven.ended.clone(), driven.server.deadline()), (None, Some(Duration::from_secs(600))));
+    driven.tick(Duration::from_secs(600));
+    assert!(matches!(driven.ended, Some(Err(Failure::Late { .. }))));
+}
+
+/// Values that were broadcast without a client are dropped as soon as that client can no longer send its own, although
+/// nobody waits for another broadcast.
+#[test]
+fn values_that_nobody_can_complete_are_dropped() {
+    let mut driven = Driven::joined(open(3));
+    driven.say(0, &numbers(Label::C_TAGUB, &[40_000]));
+    [1, 2].into_iter().for_each(|conn| driven.say(conn, &numbers(Label::C_COLL_XSIZE, &[7])));
+    driven.tick(driven.server.deadline().unwrap());
+    assert_eq!(driven.server.held(), 12);
+    driven.say(1, &bare(Command::Done));
+    assert_eq!(driven.server.held(), 12, "client 2 may still send C_TAGUB");
+    driven.say(2, &bare(Command::Done));
+    assert_eq!(driven.server.held(), 8, "C_COLL_XSIZE waits for client 0");
+}
+
+/// Unknown commands count as bytes of their client, with their heads.
+#[test]
+fn unknown_commands_count_against_the_bytes_of_a_client() {
+    let mut settings = open(1);
+    settings.bytes_max = 100;
+    let unknown = |words: usize| command(Command::Other(1), &vec![0; words]);
+    let mut driven = Driven::joined(settings.clone());
+    driven.say(0, &unknown(10));
+    driven.say(0, &unknown(11));
+    assert_eq!(driven.ended, None);
+    driven.say(0, &unknown(1));
+    assert!(driven.failure().contains("with a length of 4; allowed are 0 to 0"), "{}", driven.failure());
+    let mut driven = Driven::joined(settings);
+    driven.say(0, &unknown(10));
+    driven.say(0, &unknown(12));
+    assert!(driven.failure().contains("with a length of 48; allowed are 0 to 44"), "{}", driven.failure());
+}

@@ -1,0 +1,161 @@
+//! Tests of the session's time limit, by a clock that the test moves, and of its first steps.
+
+use std::cell::Cell;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use super::*;
+use crate::client::{Cluster, Host, Proc, from_ip};
+use crate::wire::{Command, Frame, Label, Method, Methods, Reader, coll, command, server_auth};
+
+/// A clock that shows this number of milliseconds.
+#[derive(Clone, Default)]
+struct Hands(Arc<AtomicU64>);
+
+impl Hands {
+    fn at(&self, millis: u64) {
+        self.0.store(millis, Ordering::SeqCst);
+    }
+
+    fn clock(&self) -> Clock {
+        let shown = Arc::clone(&self.0);
+        Clock::reading(move || Duration::from_millis(shown.load(Ordering::SeqCst)))
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn client() -> ClientSettings {
+    let address = from_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    let methods = Methods { none: true, key: None };
+    let hosts = vec![Host::new(address, 5000, vec![Proc::new(address, 1)])];
+    ClientSettings::new(0, methods, Cluster::new(hosts))
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// The server never answers. One millisecond before the limit the client still waits; at the limit it fails.
+#[test]
+fn a_silent_server_is_waited_for_until_the_limit() {
+    let (listener, address) = listener();
+    let hands = Hands::default();
+    let times = [29_999, 30_000, 0];
+    let asked = Cell::new(0);
+    let goes_on = || {
+        hands.at(times[asked.replace(asked.get() + 1)]);
+        true
+    };
+    let limit = hands.clock().limit(LIMIT);
+    let ended = Session::join_within(&address.to_string(), client(), &limit, goes_on, |_| {});
+    let Err(SessionError::Fault(ClientFault::Late { stage, limit })) = ended else { panic!("{ended:?}") };
+    assert_eq!((stage, limit, asked.get()), (ClientStage::Auth, LIMIT, 2));
+    drop(listener);
+}
+
+/// A server for one client that broadcasts each known label, and then DONE without reading on.
+fn stops_reading(listener: TcpListener) -> JoinHandle<TcpStream> {
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut reader, mut bytes) = (Reader::new(), [0; 4096]);
+        let mut known = Label::KNOWN.len();
+        // Ends: with the last known label.
+        while known > 0 {
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "the client has left");
+            let mut rest = &bytes[..read];
+            while !rest.is_empty() {
+                let answer = match reader.take(&mut rest, |_| usize::MAX).unwrap() {
+                    Some(Frame::Command(Command::Auth, _)) => server_auth(Method::None),
+                    Some(Frame::Command(Command::Impi, _)) => command(Command::Impi, &[1]),
+                    Some(Frame::Command(Command::Coll, payload)) => {
+                        known -= 1;
+                        let label = Label(u32::from_be_bytes(*payload.first_chunk().unwrap()));
+                        coll(label, Some(1), [&payload[4..]])
+                    }
+                    _ => continue,
+                };
+                stream.write_all(&answer).unwrap();
+                if known == 0 {
+                    break;
+                }
+            }
+        }
+        stream.write_all(&command(Command::Done, &[])).unwrap();
+        stream
+    })
+}
+
+/// The server has sent DONE, and does not read what the client still has to send: the limit holds for that, too.
+#[test]
+fn a_server_that_does_not_read_is_waited_for_until_the_limit() {
+    let (listener, address) = listener();
+    let server = stops_reading(listener);
+    let hands = Hands::default();
+    let mut settings = client();
+    // More than the buffers of both sockets hold.
+    settings.extra.insert(Label(0x7000_0000), vec![7; 64 << 20].into());
+    let learned = Cell::new(false);
+    let goes_on = || {
+        if learned.get() {
+            hands.at(30_000);
+        }
+        true
+    };
+    let trace = |event: &ClientEvent| learned.set(learned.get() || matches!(event, ClientEvent::AllDone(_)));
+    let limit = hands.clock().limit(LIMIT);
+    let ended = Session::join_within(&address.to_string(), settings, &limit, goes_on, trace);
+    let Err(SessionError::Fault(ClientFault::Late { stage, limit })) = ended else { panic!("{ended:?}") };
+    assert_eq!((stage, limit), (ClientStage::Over, LIMIT));
+    drop(server.join().unwrap());
+}
+
+/// A server that closes before it admits the client, and then is gone: the first fault says more than the last.
+#[test]
+fn the_first_fault_is_told_if_the_server_is_gone_at_the_second_attempt() {
+    for over in [false, true] {
+        let (listener, address) = listener();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            drop(listener);
+            // AUTH has arrived: the connection is closed and not reset.
+            stream.read_exact(&mut [0; 12]).unwrap();
+        });
+        let hands = Hands::default();
+        hands.at(0);
+        let limit = hands.clock().limit(LIMIT);
+        // Little time is left, so the pauses between the attempts are short.
+        hands.at(29_999);
+        let trace = |event: &ClientEvent| {
+            if matches!(event, ClientEvent::Again(_)) && over {
+                hands.at(30_000);
+            }
+        };
+        let ended = Session::join_within(&address.to_string(), client(), &limit, || true, trace);
+        let Err(SessionError::Fault(ClientFault::Lost { stage, why })) = ended else { panic!("{ended:?}") };
+        assert_eq!((stage, why.as_str()), (ClientStage::Auth, "it has closed the connection"));
+        server.join().unwrap();
+    }
+}
+
+/// Of several addresses the first that answers is used; without time left none is tried.
+#[test]
+fn the_first_address_that_answers_is_used() {
+    let (one, refuses) = listener();
+    drop(one);
+    let (_listener, answers) = listener();
+    let hands = Hands::default();
+    let limit = hands.clock().limit(LIMIT);
+    let stream = connect::connect(&[refuses, answers], &limit).unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), answers);
+    let kind = |addresses: &[SocketAddr]| connect::connect(addresses, &limit).unwrap_err().kind();
+    assert_eq!(kind(&[answers, refuses].map(|_| refuses)), ErrorKind::ConnectionRefused);
+    assert_eq!(kind(&[]), ErrorKind::NotFound);
+    hands.at(30_000);
+    assert_eq!(kind(&[answers]), ErrorKind::TimedOut);
+}
