@@ -13,6 +13,8 @@ mod learned;
 mod machine;
 mod settings;
 mod values;
+#[cfg(test)]
+mod worlds;
 
 use address::canonical;
 pub use address::{from_ip, to_ip};

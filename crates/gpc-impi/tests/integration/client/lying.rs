@@ -195,7 +195,9 @@ fn each_repetition_of_a_label_has_more_clients() {
                 said[..at(label)].iter().for_each(|bytes| given.receive(bytes));
                 given.receive(&partial(label, masks[0]));
                 said[at(label) + 1..place].iter().for_each(|bytes| given.receive(bytes));
+                let sent = given.sent.len();
                 masks[1..].iter().for_each(|mask| given.receive(&partial(label, *mask)));
+                assert_eq!(given.sent.len(), sent, "a repetition answers no other label");
                 given
             };
             let mut given = with(&[1, 5, 7, 15]);
@@ -208,6 +210,36 @@ fn each_repetition_of_a_label_has_more_clients() {
             }
             assert!(with(&[1, 31]).fault().contains("has mask 0x1f, and there are 4 clients"));
         }
+    }
+}
+
+/// C_VERSION is broadcast without client 1, which sends it later. The first broadcast decides whether this client sends
+/// the labels of this project: it may have acted on that already. By the second one alone, client 0 would wait for
+/// broadcasts of labels that it has not sent.
+#[test]
+fn a_repetition_of_the_versions_decides_nothing() {
+    let with_version = |versions: &[Version]| {
+        let mut said = raw(&settings(1));
+        said.insert(Label::C_VERSION, Version::to_bytes(versions));
+        said
+    };
+    let knows = [Version::MANDATORY, Version::OWN];
+    let mut plain = Plain::new(own(), vec![with_version(&[Version::MANDATORY])]);
+    plain.run();
+    let mut said = plain.said;
+    let versions = |mask, clients: usize| {
+        coll(Label::C_VERSION, Some(mask), [&Version::to_bytes(&knows).repeat(clients)[..]])
+    };
+    said[at(Label::C_VERSION)] = versions(1, 1);
+    for place in [at(Label::C_NHOSTS), DONE - 1, DONE] {
+        let mut given = Given::new(own());
+        said[..place].iter().for_each(|bytes| given.receive(bytes));
+        given.receive(&versions(3, 2));
+        said[place..].iter().for_each(|bytes| given.receive(bytes));
+        let learned = given.ended.unwrap().unwrap();
+        assert_eq!((learned.own_labels, learned.job), (false, None), "{place}");
+        assert_eq!(learned.clusters[1].versions, knows);
+        assert!(!given.events.iter().any(|event| matches!(event, ClientEvent::Sent(Label::P_PORT, _))));
     }
 }
 
@@ -452,6 +484,23 @@ fn more_than_the_client_takes() {
                     "{fault}"
                 );
             }
+        }
+    }
+}
+
+/// The last command has no payload, and its head counts: the bound holds to the byte.
+#[test]
+fn the_bytes_of_a_server_are_counted_with_their_heads() {
+    let said = honest();
+    let len: usize = said[1..].iter().map(Bytes::len).sum();
+    for (bytes_max, fits) in [(len, true), (len - 1, false), (len - 8, false)] {
+        let mut given = Given::new(changed(|it| it.bytes_max = bytes_max));
+        said.iter().for_each(|bytes| given.receive(bytes));
+        let ended = given.ended.unwrap();
+        assert_eq!(ended.is_ok(), fits, "{bytes_max}");
+        if let Err(fault) = ended {
+            let more = matches!(&fault, ClientFault::Violation { wrong: Violation::Bytes(most), .. } if *most == bytes_max);
+            assert!(more, "{fault}");
         }
     }
 }
