@@ -208,6 +208,36 @@ mod tests {
         }
     }
 
+    /// What a connection is told before its protocol is known holds for that protocol.
+    #[test]
+    fn a_connection_to_the_port_is_offered_groups_when_it_is_identified() {
+        for (groups, version) in [(true, "2"), (false, "1")] {
+            let conversation = Conversation::by_port();
+            let mut conversation = if groups { conversation.with_groups() } else { conversation };
+            conversation.bytes(b"cmd=initack pmiid=5\n");
+            assert_eq!(conversation.next(), Some(ProtocolOutput::Identify("5".into())));
+            conversation.identified(Some((1, 2)));
+            assert!(matches!(conversation.next(), Some(ProtocolOutput::Send(_))));
+            conversation.bytes(b"cmd=init pmi_version=1 pmi_subversion=1\n");
+            let Some(ProtocolOutput::Request(serial, Request::Init)) = conversation.next() else { panic!() };
+            let identity = crate::request::Identity {
+                member: crate::names::Member { group: crate::names::GroupId(3), rank: 1 },
+                size: 2,
+                parent: None,
+                database: "kvs_3".into(),
+                spec: 0,
+                neighbours: vec![0, 1],
+            };
+            conversation.answered(serial, Ok(Answer::Identity(identity)));
+            let said = format!("cmd=response_to_init pmi_version=1 pmi_subversion={version} rc=0\n");
+            assert_eq!(conversation.next(), Some(ProtocolOutput::Send(said.into())));
+        }
+        let mut native = Conversation::by_port().with_groups();
+        native.bytes(&MAGIC);
+        native.identified(None);
+        assert_eq!(native.next(), None);
+    }
+
     proptest! {
         #[test]
         fn any_first_bytes_are_taken_or_refused_once(

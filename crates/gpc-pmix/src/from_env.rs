@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::time::{Duration, Instant};
 
-use chained_gpc::Shown;
 use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, SpaceError};
+use chained_gpc::{Clock, Shown};
 
 use crate::process::ProcessName;
 use crate::space::{LAUNCHER, Pmix};
@@ -57,7 +57,8 @@ pub fn from_env_within(limit: Duration) -> Result<Option<Bootstrap>, BootstrapEr
 /// # Errors
 /// As [`from_env`].
 pub fn space(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
-    process_name(|name| env::var(name).ok())?.map(|process| Pmix::connect(process, limit)).transpose()
+    let limit = Clock::system().limit(limit);
+    process_name(|name| env::var(name).ok())?.map(|process| Pmix::connect(process, &limit)).transpose()
 }
 
 /// Whether a descriptor is an open socket, according to `/proc`.

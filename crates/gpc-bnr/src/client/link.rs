@@ -7,9 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
+use chained_gpc::{Clock, TimeLimit};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
@@ -66,6 +67,7 @@ struct Shared {
 pub(super) struct Link {
     shared: Arc<Shared>,
     margin: Duration,
+    clock: Clock,
 }
 
 impl Drop for Link {
@@ -80,11 +82,11 @@ fn closed(why: impl Into<String>) -> Fault {
 
 impl Link {
     /// Starts the conversation with the node at the other end of a socket. Answers are awaited for `margin` longer than
-    /// the limits of their requests.
+    /// the limits of their requests, by this clock.
     ///
     /// # Errors
     /// System errors.
-    pub(super) fn begin(socket: OwnedFd, margin: Duration) -> io::Result<Link> {
+    pub(super) fn begin(socket: OwnedFd, margin: Duration, clock: Clock) -> io::Result<Link> {
         let stream = UnixStream::from(socket);
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(STUCK))?;
@@ -101,18 +103,17 @@ impl Link {
         shared.write(&MAGIC);
         let reads = Arc::clone(&shared);
         thread::Builder::new().name("bnr".into()).spawn(move || read(&reads))?;
-        Ok(Link { shared, margin })
+        Ok(Link { shared, margin, clock })
     }
 
-    /// How long, and until when, to wait for an answer.
-    fn waits(&self, limit: Duration) -> Result<(Duration, Instant), Fault> {
+    /// How long to wait for an answer.
+    fn waits(&self, limit: Duration) -> Result<TimeLimit, Fault> {
         if self.shared.reader.get() == Some(&thread::current().id()) {
             let message =
                 "a callback of deaths cannot ask its node: who runs it is the one who reads the answers";
             return Err(Fault::new(FaultKind::BadRequest, message));
         }
-        let patience = limit.saturating_add(self.margin).min(FAR);
-        Ok((patience, Instant::now() + patience))
+        Ok(self.clock.limit(limit.saturating_add(self.margin).min(FAR)))
     }
 
     /// Sends a request and waits for its answer, up to the limit plus the margin.
@@ -136,11 +137,11 @@ impl Link {
         target: AnswerTarget,
         receiver: &Receiver<AnswerResult>,
     ) -> AnswerResult {
-        let (patience, deadline) = self.waits(limit)?;
-        self.shared.send(request, target, deadline)?;
-        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let patience = self.waits(limit)?;
+        self.shared.send(request, target, &patience)?;
+        match receiver.recv_timeout(patience.left().unwrap_or_default()) {
             Ok(answered) => answered,
-            Err(RecvTimeoutError::Timeout) => Err(late(patience)),
+            Err(RecvTimeoutError::Timeout) => Err(late(&patience)),
             // The sender's holder sends an answer before it drops the sender.
             Err(RecvTimeoutError::Disconnected) => Err(self.shared.broken()),
         }
@@ -148,20 +149,20 @@ impl Link {
 
     /// Sends a put without waiting for its answer.
     pub(super) fn put(&self, database: &str, request: &Request, limit: Duration) -> Result<(), Fault> {
-        let (_, deadline) = self.waits(limit)?;
-        self.shared.send(request, AnswerTarget::Put(database.into()), deadline)
+        let patience = self.waits(limit)?;
+        self.shared.send(request, AnswerTarget::Put(database.into()), &patience)
     }
 
     /// Waits until all earlier puts into a database are answered, and returns the fault of the first refused one.
     pub(super) fn commit(&self, database: &str, limit: Duration) -> Result<(), Fault> {
-        let (patience, deadline) = self.waits(limit)?;
+        let patience = self.waits(limit)?;
         let mut state = self.shared.state();
         let last = state.puts.last(database);
         while !last.is_none_or(|last| state.puts.are_in(database, last)) {
             if let Some(fault) = &state.broken {
                 return Err(fault.clone());
             }
-            state = self.shared.changed(state, deadline).ok_or_else(|| late(patience))?;
+            state = self.shared.changed(state, &patience).ok_or_else(|| late(&patience))?;
         }
         state.puts.take_refused(database).map_or(Ok(()), Err)
     }
@@ -183,7 +184,8 @@ impl Link {
     }
 }
 
-fn late(patience: Duration) -> Fault {
+fn late(patience: &TimeLimit) -> Fault {
+    let patience = patience.duration();
     Fault::new(FaultKind::TimedOut, format!("the node has not answered within {patience:?}"))
 }
 
@@ -200,9 +202,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a change; `None` if the deadline has passed.
-    fn changed<'a>(&self, state: MutexGuard<'a, State>, deadline: Instant) -> Option<MutexGuard<'a, State>> {
-        let left = deadline.checked_duration_since(Instant::now())?;
+    /// Waits for a change; `None` if the time limit is over.
+    fn changed<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        patience: &TimeLimit,
+    ) -> Option<MutexGuard<'a, State>> {
+        let left = patience.left()?;
         let (state, _) = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         Some(state)
     }
@@ -212,10 +218,10 @@ impl Shared {
     }
 
     /// Sends a request once fewer than [`UNANSWERED_MAX`] are unanswered.
-    fn send(&self, request: &Request, target: AnswerTarget, deadline: Instant) -> Result<(), Fault> {
+    fn send(&self, request: &Request, target: AnswerTarget, patience: &TimeLimit) -> Result<(), Fault> {
         let serial = {
             let mut state = self.state();
-            // Terminates at the deadline at the latest.
+            // Terminates at the time limit at the latest.
             loop {
                 if let Some(fault) = &state.broken {
                     return Err(fault.clone());
@@ -223,7 +229,7 @@ impl Shared {
                 if state.open.len() < UNANSWERED_MAX {
                     break;
                 }
-                state = self.changed(state, deadline).ok_or_else(|| {
+                state = self.changed(state, patience).ok_or_else(|| {
                     let message = format!("{UNANSWERED_MAX} requests of this process are unanswered");
                     Fault::new(FaultKind::TimedOut, message)
                 })?;
@@ -376,3 +382,6 @@ fn answer(
     let _ = sender.send(answered);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

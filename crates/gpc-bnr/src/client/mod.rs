@@ -33,7 +33,6 @@
 //! with [`Link`](crate::FaultKind::Link).
 //!
 //! Source: BNR's interface: `BNR_Init` to `BNR_Lookup`.
-#![allow(clippy::disallowed_methods, reason = "a node is waited for by the clock, each wait with a limit")]
 
 mod answers;
 mod error;

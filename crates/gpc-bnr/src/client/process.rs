@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use chained_gpc::Clock;
 use gpc_launch::inherited_socket;
 
 use super::link::Link;
@@ -76,7 +77,7 @@ impl Process {
     /// # Errors
     /// The node at the other end is gone, or does not know this process.
     pub fn over(socket: OwnedFd, time_limits: TimeLimits) -> Result<Process, ClientError> {
-        let link = Link::begin(socket, time_limits.margin)?;
+        let link = Link::begin(socket, time_limits.margin, Clock::system())?;
         let identity = link.ask(&Request::Init, time_limits.other).and_then(answers::identity)?;
         Ok(Process { link, identity, time_limits, limits: OnceLock::new() })
     }

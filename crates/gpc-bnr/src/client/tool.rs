@@ -4,6 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use chained_gpc::Clock;
+
 use super::link::Link;
 use super::{ClientError, Snapshot, TimeLimits, answers};
 use crate::fault::Fault;
@@ -31,7 +33,8 @@ impl Tool {
     pub fn connect(path: &Path, limit: Duration) -> Result<Tool, ClientError> {
         let stream = UnixStream::connect(path)
             .map_err(|error| ClientError::Connect { path: path.to_owned(), error })?;
-        Ok(Tool { link: Link::begin(stream.into(), TimeLimits::default().margin)?, limit })
+        let link = Link::begin(stream.into(), TimeLimits::default().margin, Clock::system())?;
+        Ok(Tool { link, limit })
     }
 
     /// Sends a request that tools are allowed to make.

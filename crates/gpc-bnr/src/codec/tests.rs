@@ -481,5 +481,8 @@ fn frames_are_taken_as_they_come() {
     }
     assert_eq!(taken, [&b"abc"[..], b""]);
     assert_eq!(&come[..], [4, 0, 0, 0, b'x']);
+    // A frame without a body is complete with its length.
+    let mut empty = ::bytes::BytesMut::from(&[0; 4][..]);
+    assert_eq!(take_frame(&mut empty, 0), Ok(Frame::Whole(Bytes::new())));
     assert_eq!(take_frame(&mut come, 3), Err(FrameError { length: 4, max: 3 }));
 }

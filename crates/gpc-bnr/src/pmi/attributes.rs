@@ -137,6 +137,8 @@ mod tests {
             [(member(1, 3), 7, Ok(Answer::Done)), value(member(1, 0), 1), value(member(1, 1), 5)]
         );
         assert_eq!(attributes.ask(member(1, 2), 8, get("k", true)), [value(member(1, 2), 8)]);
+        // Each wait is answered once.
+        assert_eq!(attributes.ask(member(1, 3), 9, put("k", "v")), [(member(1, 3), 9, Ok(Answer::Done))]);
         attributes.forget(GroupId(1));
         assert_eq!(attributes.ask(member(1, 2), 9, get("k", true)), []);
     }

@@ -265,6 +265,9 @@ mod tests {
             let said = draft.request().unwrap_err();
             assert!(said.contains(why), "{to}: {said}");
         }
+        // Of several errors the first one is told.
+        let (draft, _) = of_lines(&TWO.replace("nprocs=2", "nprocs=two").replace("execname=b\n", ""));
+        assert!(draft.request().unwrap_err().contains("nprocs is no number"));
         let (draft, ended) = of_lines("nprocs=1\nexecname=a\nendcmd");
         assert!(ended && draft.request().unwrap_err().contains("how many blocks"));
         for message in [

@@ -125,6 +125,9 @@ mod tests {
     fn lines_stay_whole() {
         let parts: Vec<Vec<u8>> = ["one\ntw", "o\n", "", "three", "\nfour"].map(Vec::from).to_vec();
         assert_eq!(pieces(&parts), ["one\n", "two\n", "three\n", "four"].map(Vec::from));
+        // Lines that arrive together are one piece.
+        let parts = ["a\nb\nc", "\nd\n"].map(Vec::from);
+        assert_eq!(pieces(&parts), ["a\nb\n", "c\nd\n"].map(Vec::from));
     }
 
     /// A line end at the last byte of a full piece belongs to that piece; one byte later, the line is split.
@@ -132,6 +135,9 @@ mod tests {
     fn a_line_is_cut_only_if_it_is_longer_than_a_piece() {
         let line = |length: usize| [vec![b'x'; length - 1], vec![b'\n']].concat();
         assert_eq!(pieces(&[line(PIECE_MAX)]), [line(PIECE_MAX)]);
+        // Its line end arrives later.
+        let parts = [vec![b'x'; PIECE_MAX - 1], b"\n".to_vec()];
+        assert_eq!(pieces(&parts), [line(PIECE_MAX)]);
         let (one, two) = (vec![b'x'; PIECE_MAX], b"\n".to_vec());
         assert_eq!(pieces(&[line(PIECE_MAX + 1)]), [one, two]);
     }

@@ -47,6 +47,18 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn an_announcement_of_another_form_is_refused() {
+        let job = "07".repeat(16);
+        let parse = |text: &str| Answer::parse(&text.replace("JOB", &job));
+        assert_eq!(parse("1 JOB\n"), Ok(Answer { job: Job([7; 16]), ids: Vec::new() }));
+        for text in ["", "2 JOB\n", "1\n", "1JOB\n", "11 JOB\n"] {
+            assert!(parse(text).unwrap_err().contains("another form"), "{text}");
+        }
+        assert_eq!(parse("1 job\n"), Err("it names no job".into()));
+        assert!(parse("1 JOB\ngroup entry\nentry\n").unwrap_err().contains("a line is no group"));
+    }
+
     proptest! {
         #[test]
         fn an_answer_reads_as_it_is_written(job: [u8; 16], ids in prop::collection::vec(("[!-~]{1,20}", "[!-~]{1,40}"), 0..9)) {

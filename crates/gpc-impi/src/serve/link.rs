@@ -216,6 +216,21 @@ mod tests {
         assert_eq!(why, "it does not read: 1073741824 bytes wait for it");
     }
 
+    /// The bound of the queue is for bytes that wait, not for all bytes of a connection.
+    #[test]
+    fn bytes_that_have_left_make_room_in_the_queue() {
+        let (mut link, mut peer) = pair();
+        // As if as many others waited.
+        link.queued = QUEUED_MAX - 4;
+        for _ in 0..3 {
+            link.send(Bytes::from_static(b"four"));
+            link.write();
+            assert!(link.broken.is_none() && link.is_flushed());
+            assert_eq!(link.queued, QUEUED_MAX - 4);
+        }
+        peer.read_exact(&mut [0; 12]).unwrap();
+    }
+
     #[test]
     fn who_has_closed_its_side_may_read_on() {
         let (mut link, mut peer) = pair();

@@ -131,3 +131,35 @@ impl<'a> Joining<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{ClientSettings, Cluster, Host, Proc, from_ip};
+    use crate::wire::Methods;
+
+    /// A piece that is longer than the socket takes at once leaves in several parts.
+    #[test]
+    fn a_piece_that_leaves_in_parts_leaves_whole() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let address = from_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        let hosts = vec![Host::new(address, 5000, vec![Proc::new(address, 1)])];
+        let methods = Methods { none: true, key: None };
+        let client = Client::new(ClientSettings::new(0, methods, Cluster::new(hosts))).unwrap();
+        let limit = chained_gpc::Clock::system().limit(Duration::from_secs(60));
+        let mut joining = Joining::new(stream, client, &limit).unwrap();
+        let values: Vec<u8> = (0..64 << 20).map(|i: u32| (i >> 8) as u8).collect();
+        joining.queue.extend([Bytes::from(values.clone()), Bytes::from_static(b"behind")]);
+        // Ends: the socket takes no more.
+        while joining.write() {}
+        assert_eq!(joining.queue.len(), 2, "the socket has taken a part of the first piece");
+        let left: usize = joining.queue.iter().map(Bytes::len).sum();
+        let mut received = vec![0; values.len() + 6 - left];
+        server.read_exact(&mut received).unwrap();
+        let rest = joining.queue.iter().flatten().copied();
+        received.extend(rest);
+        assert!(received == [&values[..], b"behind"].concat());
+    }
+}

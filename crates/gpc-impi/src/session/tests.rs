@@ -159,3 +159,42 @@ fn the_first_address_that_answers_is_used() {
     hands.at(30_000);
     assert_eq!(kind(&[answers]), ErrorKind::TimedOut);
 }
+
+/// A client that has joined is known to the others: it must not come a second time when it has lost the server.
+#[test]
+fn a_client_that_has_joined_does_not_come_again() {
+    let (listener, address) = listener();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&[server_auth(Method::None), command(Command::Impi, &[1])].concat()).unwrap();
+        // AUTH, IMPI and C_VERSION have arrived: the connection is closed and not reset.
+        stream.read_exact(&mut [0; 12 + 12 + 12 + 16]).unwrap();
+        drop(stream);
+        listener
+    });
+    let mut again = 0;
+    let trace = |event: &ClientEvent| again += u32::from(matches!(event, ClientEvent::Again(_)));
+    let limit = Clock::system().limit(Duration::from_secs(60));
+    let ended = Session::join_within(&address.to_string(), client(), &limit, || true, trace);
+    let Err(SessionError::Fault(ClientFault::Lost { stage, .. })) = ended else { panic!("{ended:?}") };
+    assert_eq!((stage, again), (ClientStage::At(Label::C_VERSION), 0));
+    drop(server.join().unwrap());
+}
+
+/// Bytes after DONE have no meaning: they are not the end of the server, and do not keep FINI from arriving.
+#[test]
+fn bytes_after_done_have_no_meaning() {
+    let (listener, address) = listener();
+    let server = stops_reading(listener);
+    let limit = Clock::system().limit(Duration::from_secs(60));
+    let session = Session::join_within(&address.to_string(), client(), &limit, || true, |_| {}).unwrap();
+    let mut server = server.join().unwrap();
+    assert!(!session.is_lost());
+    server.write_all(b"more").unwrap();
+    session.stream.peek(&mut [0]).unwrap();
+    assert!(!session.is_lost());
+    session.finish().unwrap();
+    let mut rest = Vec::new();
+    server.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(&command(Command::Fini, &[])));
+}

@@ -397,3 +397,39 @@ proptest! {
         }
     }
 }
+
+/// A process finalizes, and may initialize again. In between it is no process of a group.
+#[test]
+fn who_has_finalized_says_nothing_until_it_begins_again() {
+    let mut node = Node::new(identity(1, 2), Pmi::new());
+    node.line("cmd=init pmi_version=1 pmi_subversion=2");
+    assert_eq!(node.line("cmd=barrier_in"), "cmd=barrier_out tag=0\n");
+    // A finalize that is refused changes nothing.
+    node.fails = Some(Fault::new(FaultKind::TimedOut, "later"));
+    assert_eq!(node.line("cmd=finalize"), "cmd=finalize_ack rc=-1 msg=later\n");
+    assert_eq!(node.line("cmd=get_appnum"), "cmd=appnum appnum=0\n");
+    assert_eq!(node.line("cmd=finalize"), "cmd=finalize_ack\n");
+    // The version is agreed anew: 1.1 has no tags.
+    assert_eq!(
+        node.line("cmd=init pmi_version=1 pmi_subversion=1"),
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+    );
+    assert_eq!(node.line("cmd=barrier_in"), "cmd=barrier_out\n");
+    assert_eq!(node.line("cmd=finalize"), "cmd=finalize_ack\n");
+    assert_eq!(node.line("cmd=get_appnum"), "");
+    assert!(node.closed.is_some_and(|why| why.contains("`get_appnum` before init")));
+}
+
+#[test]
+fn a_long_abort_message_is_cut_between_two_letters() {
+    for (message, expected) in [
+        ("x".repeat(MESSAGE_MAX), "x".repeat(MESSAGE_MAX)),
+        ("x".repeat(MESSAGE_MAX + 1), "x".repeat(MESSAGE_MAX)),
+        ("é".repeat(MESSAGE_MAX), "é".repeat(MESSAGE_MAX / 2)),
+        (format!("x{}", "é".repeat(MESSAGE_MAX)), format!("x{}", "é".repeat(MESSAGE_MAX / 2 - 1))),
+    ] {
+        let mut node = Node::one();
+        node.hear(format!("cmd=abort exitcode=1 message={message}\n").as_bytes());
+        assert_eq!(node.asked.last(), Some(&Request::Abort { code: 1, message: expected }));
+    }
+}

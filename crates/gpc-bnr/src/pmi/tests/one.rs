@@ -232,3 +232,58 @@ fn what_lacks_something_is_refused_and_the_client_goes_on() {
     }
     assert_eq!((&node.asked[..], &node.closed), (&[Request::Init][..], &None));
 }
+
+/// One thread waits in a barrier of a group, and another one has a request that blocks. The end of the barrier must not
+/// let the next request overtake the blocking one.
+#[test]
+fn only_its_own_answer_ends_the_block_of_a_request() {
+    let mut pmi = Pmi::new();
+    pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=2\n");
+    pmi.next();
+    pmi.answered(1, Ok(Answer::Identity(identity(0, 2))));
+    pmi.next();
+    pmi.bytes(b"cmd=barrier_in group=WORLD:7\ncmd=get key=a\ncmd=get_appnum\n");
+    let asked: Vec<ProtocolOutput> = std::iter::from_fn(|| pmi.next()).collect();
+    let [ProtocolOutput::Request(barrier, _), ProtocolOutput::Request(get, _)] = asked[..] else {
+        panic!("{asked:?}")
+    };
+    pmi.answered(barrier, Ok(Answer::Done));
+    assert_eq!(pmi.next(), Some(ProtocolOutput::Send("cmd=barrier_out tag=7\n".into())));
+    assert_eq!(pmi.next(), None, "the get is not answered");
+    pmi.answered(get, Ok(Answer::Value(b"1".to_vec())));
+    assert_eq!(pmi.next(), Some(ProtocolOutput::Send("cmd=get_result rc=0 msg=success value=1\n".into())));
+    assert_eq!(pmi.next(), Some(ProtocolOutput::Send("cmd=appnum appnum=0\n".into())));
+}
+
+/// `getbyidx` reads a copy of the database, which index 0 makes anew, and which is dropped at its end.
+#[test]
+fn getbyidx_reads_the_database_that_is_named_as_it_was_at_index_zero() {
+    let mut node = Node::one();
+    for line in ["cmd=put kvsname=K key=a value=1", "cmd=put kvsname=L key=b value=2"] {
+        assert_eq!(node.line(line), "cmd=put_result rc=0 msg=success\n");
+    }
+    let by_index = |node: &mut Node, database: &str, index: u32| {
+        let before = node.asked.len();
+        let said = node.line(&format!("cmd=getbyidx kvsname={database} idx={index}"));
+        let pair = said.strip_prefix("cmd=getbyidx_results rc=0 nextidx=").map(str::trim_end);
+        (pair.unwrap_or("-").to_owned(), node.asked.len() - before)
+    };
+    assert_eq!(by_index(&mut node, "K", 0), ("1 key=a val=1".into(), 1));
+    node.line("cmd=put kvsname=K key=c value=3");
+    assert_eq!(by_index(&mut node, "K", 1), ("-".into(), 0), "the copy has no more");
+    assert_eq!(by_index(&mut node, "K", 1), ("2 key=c val=3".into(), 1), "the copy was dropped at its end");
+    node.line("cmd=put kvsname=K key=d value=4");
+    assert_eq!(by_index(&mut node, "K", 2), ("-".into(), 0));
+    assert_eq!(by_index(&mut node, "K", 0).1, 1);
+    // The copy is that of K.
+    assert_eq!(by_index(&mut node, "L", 1), ("-".into(), 1));
+    assert_eq!(by_index(&mut node, "L", 0), ("1 key=b val=2".into(), 1));
+    node.line("cmd=put kvsname=L key=a value=5");
+    assert_eq!(by_index(&mut node, "L", 0), ("1 key=a val=5".into(), 1), "index 0 reads it anew");
+}
+
+/// Processes that `soft` has left out were not wanted: the spawn has not failed.
+#[test]
+fn a_spawn_that_leaves_processes_out_is_no_failure() {
+    assert_eq!(one_spawned(&[0, crate::spec::LEFT_OUT]), "cmd=spawn_result rc=0 errcodes=0,-1\n");
+}

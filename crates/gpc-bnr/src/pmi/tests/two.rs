@@ -110,3 +110,44 @@ fn threads_with_marks_do_not_wait_for_each_other() {
     assert_eq!(node.message("cmd=info-getnodeattr;key=m;wait=TRUE;"), "");
     assert_eq!(node.message("cmd=job-getid;"), "");
 }
+
+/// The requests of a thread wait for those of the same thread alone.
+#[test]
+fn a_request_with_a_mark_does_not_hold_up_the_next() {
+    let message = |message: &str| format!("{:>6}{message}", message.len());
+    for (marks, next_waits) in [(["thrid=a;", "thrid=b;"], false), (["", "thrid=b;"], true)] {
+        let mut pmi = Pmi::new();
+        pmi.bytes(b"cmd=init pmi_version=2 pmi_subversion=0\n");
+        pmi.next();
+        pmi.answered(1, Ok(Answer::Identity(identity(0, 2))));
+        pmi.next();
+        pmi.bytes(message(&format!("cmd=kvs-get;{}key=k;", marks[0])).as_bytes());
+        pmi.bytes(message(&format!("cmd=job-getid;{}", marks[1])).as_bytes());
+        assert!(matches!(pmi.next(), Some(ProtocolOutput::Request(2, Request::Get { .. }))));
+        assert_eq!(pmi.next().is_none(), next_waits, "{marks:?}");
+    }
+}
+
+/// Attributes of the job are those of the process's own job, whatever job a message names.
+#[test]
+fn an_attribute_is_that_of_the_own_job() {
+    let mut node = Node::two();
+    let said = node.message("cmd=info-getjobattr;jobid=J;key=x;");
+    assert_eq!(said, "cmd=info-getjobattr-response;rc=0;found=FALSE;");
+    assert_eq!(node.asked.last(), Some(&Request::Get { database: K.into(), key: b"x".to_vec() }));
+}
+
+#[test]
+fn a_spawn_that_leaves_processes_out_is_none_that_has_failed() {
+    let reply = TwoReply { command: "spawn".into(), thread: None, what: crate::pmi::step::TwoForm::Spawn };
+    let said = |errors: &[i32]| {
+        let errors = errors.to_vec();
+        let answer = Answer::Spawned { group: GroupId(9), errors, same_domain: true };
+        String::from_utf8(reply.answer(Some(&identity(0, 1)), Ok(answer))).unwrap()[LENGTH..].to_owned()
+    };
+    let left_out = crate::spec::LEFT_OUT;
+    let job = "jobid=kvs_0011223344556677_9;";
+    assert_eq!(said(&[0, left_out]), format!("cmd=spawn-response;rc=0;{job}errcodes=0,-1;"));
+    let failed = "cmd=spawn-response;rc=-1;errmsg=processes_could_not_be_started;errcodes=2,-1;";
+    assert_eq!(said(&[2, left_out]), failed);
+}

@@ -199,3 +199,49 @@ fn keys_that_were_not_carried_are_missed() {
         assert_eq!(unproved(&hosts(cluster), &learned).is_some(), missed, "{own_labels}");
     }
 }
+
+/// A process that the server has left out would wait for the others at an id that is another's.
+#[test]
+fn a_process_that_did_not_come_back_is_missed() {
+    let (ours, two) = ([said(0, "10.0.0.1:1"), said(1, "10.0.0.1:2")], [said(2, "10.0.0.2:2")]);
+    let learned = learned(&[&ours[..1], &two], true);
+    let error = answer(&setup(0), &hosts(&ours), &learned, false).unwrap_err().to_string();
+    assert_eq!(error, "what client 0 has said of its processes did not come back as it was");
+}
+
+/// The job is the name of the set of nodes: two sets with any difference have different jobs.
+#[test]
+fn the_job_of_a_digest_depends_on_every_value() {
+    let (one, two) =
+        ([said(0, "10.0.0.1:1"), said(1, "10.0.0.1:2")], [said(2, "10.0.0.3:3"), said(3, "10.0.0.4:3")]);
+    let base = learned(&[&one, &two], false);
+    let changes: [fn(&mut Learned); 15] = [
+        |_| {},
+        |learned| learned.clusters[0].versions.truncate(1),
+        |learned| learned.clusters[1].datalen = None,
+        |learned| learned.clusters[1].datalen = Some(0),
+        |learned| learned.clusters[1].tag_ub = None,
+        |learned| learned.clusters[1].coll_xsize = Some(2),
+        |learned| learned.clusters[1].coll_maxlinear = Some(2),
+        |learned| learned.clusters[1].hosts[1].address = None,
+        |learned| learned.clusters[1].hosts[1].port = Some(9),
+        |learned| learned.clusters[1].hosts[1].ackmark = Some(9),
+        |learned| learned.clusters[1].hosts[1].hiwater = Some(9),
+        |learned| learned.clusters[0].hosts[0].procs[1].address = None,
+        |learned| learned.clusters[0].hosts[0].procs[1].pid = Some(9),
+        // A client without the last host, which another one has.
+        |learned| {
+            let host = learned.clusters[1].hosts.remove(0);
+            learned.clusters[0].hosts.push(host);
+        },
+        |learned| learned.clusters.reverse(),
+    ];
+    let mut jobs = BTreeSet::new();
+    for change in changes {
+        let mut learned = base.clone();
+        change(&mut learned);
+        jobs.insert(digest(&learned).0);
+        assert_eq!(digest(&learned), digest(&learned.clone()));
+    }
+    assert_eq!(jobs.len(), changes.len());
+}
