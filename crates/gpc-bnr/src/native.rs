@@ -247,6 +247,15 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_full_behind_the_longest_request() {
+        let mut conversation = begun();
+        conversation.bytes(&vec![0; UP_MAX]);
+        assert!(!conversation.is_full());
+        conversation.bytes(b"x");
+        assert!(conversation.is_full());
+    }
+
+    #[test]
     fn what_is_not_taken_is_not_held_for_ever() {
         let mut conversation = begun();
         let piece = vec![0; 1 << 20];

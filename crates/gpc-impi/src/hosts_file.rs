@@ -392,6 +392,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_has_a_bounded_number_of_processes() {
+        let mut read = Read { procs: PROCS_MAX - 1, ..Read::default() };
+        let line = |read: &mut Read, address: &str| read.line(1, address, std::iter::empty());
+        assert_eq!(line(&mut read, "10.0.0.1:1"), Ok(()));
+        assert_eq!(line(&mut read, "10.0.0.1:2"), Err(LineFault::TooMany));
+        assert_eq!(read.procs, PROCS_MAX);
+    }
+
+    #[test]
     fn numbers_are_chosen_that_nobody_has() {
         let mut hosts = parse("10.0.0.1:1\n10.0.0.1:2 1\n10.0.0.1:3\n10.0.0.2:1").unwrap();
         number(&mut hosts, 0);

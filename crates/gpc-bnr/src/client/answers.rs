@@ -76,3 +76,35 @@ pub(super) fn one_group(answer: Answer) -> Result<GroupStatus, Fault> {
         _ => Err(strange(&Answer::Groups(groups))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes that `soft` left out have no rank, and are no failure.
+    #[test]
+    fn ranks_count_those_that_were_not_left_out() {
+        let spawned =
+            |errors: &[i32]| Spawned { group: GroupId(1), errors: errors.to_vec(), same_domain: true };
+        let some = spawned(&[0, LEFT_OUT, LEFT_OUT, 5, 0, LEFT_OUT, 7]);
+        assert!(some.failed().eq([(1, 5), (3, 7)]) && !some.is_whole());
+        assert!(spawned(&[0, LEFT_OUT, 0]).is_whole() && spawned(&[]).is_whole());
+    }
+
+    #[test]
+    fn an_answer_about_one_group_has_one() {
+        let status = |group| GroupStatus {
+            group: GroupId(group),
+            parent: None,
+            state: crate::request::GroupState::Open,
+            database: String::new(),
+            program: Vec::new(),
+            age: std::time::Duration::ZERO,
+            members: Vec::new(),
+        };
+        assert_eq!(one_group(Answer::Groups(vec![status(1)])), Ok(status(1)));
+        for groups in [vec![], vec![status(1), status(2)]] {
+            assert_eq!(one_group(Answer::Groups(groups)).unwrap_err().kind, FaultKind::Link);
+        }
+    }
+}

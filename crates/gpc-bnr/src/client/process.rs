@@ -431,3 +431,6 @@ impl Process {
         self.fence(&self.everybody(), None)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,3 +71,22 @@ impl IntoIterator for Snapshot {
         self.pairs.into_iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_ends_and_begins_anew_with_first() {
+        let pair = |key: &str| Pair { key: key.into(), value: Vec::new() };
+        let mut snapshot = Snapshot::from(vec![pair("a"), pair("b")]);
+        let mut keys = |first: bool| {
+            let pair = if first { snapshot.first() } else { snapshot.next() };
+            pair.map(|pair| String::from_utf8(pair.key.clone()).unwrap()).unwrap_or_default()
+        };
+        assert_eq!([false, false, false, false].map(&mut keys), ["a", "b", "", ""]);
+        assert_eq!([true, true, false, false].map(&mut keys), ["a", "a", "b", ""]);
+        assert_eq!((snapshot.len(), snapshot.is_empty(), snapshot.pairs().len()), (2, false, 2));
+        assert_eq!(Snapshot::from(Vec::new()).first(), None);
+    }
+}

@@ -254,6 +254,8 @@ impl One {
     fn by_snapshot(&mut self, database: &str, index: usize, mut pairs: Vec<Pair>) -> Vec<u8> {
         // Drops pairs that do not fit into a line: they were put by other means than PMI-1.
         pairs.retain(|pair| is_word(&pair.key) && is_rest(&pair.value));
+        // An earlier copy does not answer for a database that cannot be copied.
+        self.snapshot = None;
         let bytes: usize = pairs.iter().map(|pair| pair.key.len() + pair.value.len()).sum();
         if bytes > SNAPSHOT_MAX {
             return b"cmd=getbyidx_results rc=-1 reason=the_database_is_too_large\n".to_vec();

@@ -17,13 +17,14 @@ const FAILED: i32 = -1;
 
 impl TwoReply {
     fn say(&self, code: i32, fields: &[(&str, &[u8])]) -> Vec<u8> {
-        let bounded = || {
+        let bounded = |thread| {
             let why = ("errmsg", &b"the_answer_is_too_long"[..]);
-            reply(&self.command, None, FAILED, &[why])
+            reply(&self.command, thread, FAILED, &[why])
         };
         let thread = self.thread.as_deref();
-        // The second reply is short, since the length of a command is bounded.
-        reply(&self.command, thread, code, fields).or_else(bounded).unwrap_or_default()
+        // The last reply is short, since the length of a command is bounded. That of a thread id is not.
+        let whole = reply(&self.command, thread, code, fields);
+        whole.or_else(|| bounded(thread)).or_else(|| bounded(None)).unwrap_or_default()
     }
 
     fn failed(&self, why: &str) -> Vec<u8> {

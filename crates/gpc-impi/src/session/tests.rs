@@ -166,11 +166,11 @@ fn a_client_that_has_joined_does_not_come_again() {
     let (listener, address) = listener();
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        // A second connection is refused.
+        drop(listener);
         stream.write_all(&[server_auth(Method::None), command(Command::Impi, &[1])].concat()).unwrap();
         // AUTH, IMPI and C_VERSION have arrived: the connection is closed and not reset.
         stream.read_exact(&mut [0; 12 + 12 + 12 + 16]).unwrap();
-        drop(stream);
-        listener
     });
     let mut again = 0;
     let trace = |event: &ClientEvent| again += u32::from(matches!(event, ClientEvent::Again(_)));
@@ -178,7 +178,7 @@ fn a_client_that_has_joined_does_not_come_again() {
     let ended = Session::join_within(&address.to_string(), client(), &limit, || true, trace);
     let Err(SessionError::Fault(ClientFault::Lost { stage, .. })) = ended else { panic!("{ended:?}") };
     assert_eq!((stage, again), (ClientStage::At(Label::C_VERSION), 0));
-    drop(server.join().unwrap());
+    server.join().unwrap();
 }
 
 /// Bytes after DONE have no meaning: they are not the end of the server, and do not keep FINI from arriving.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::codec::{body_of, encode_down};
-use crate::request::Pair;
+use crate::exit::Death;
+use crate::request::{GroupState, GroupStatus, Pair};
 
 const SECONDS_30: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(60);
@@ -99,7 +100,7 @@ fn a_request_waits_for_room_until_its_limit() {
 /// Each way in which a request ends gives its place back.
 #[test]
 fn nothing_is_left_of_a_request_that_has_ended() {
-    let (link, mut node) = link(Clock::system());
+    let (mut link, mut node) = link(Clock::system());
     let held = |link: &Link| {
         let state = link.shared.state();
         (state.open.len(), state.puts.last("db"))
@@ -108,15 +109,19 @@ fn nothing_is_left_of_a_request_that_has_ended() {
     let large = |value| Request::Deposit(Pair { key: Vec::new(), value });
     let fault = link.ask(&large(vec![0; 40 << 20]), SECONDS_30).unwrap_err();
     assert_eq!((fault.kind, held(&link)), (FaultKind::TooLarge, (0, None)));
+    let pair = Pair { key: Vec::new(), value: vec![0; 40 << 20] };
+    let large_put = Request::Put { database: "db".into(), pair, advice: None };
+    let fault = link.put("db", &large_put, SECONDS_30).unwrap_err();
+    assert_eq!((fault.kind, held(&link)), (FaultKind::TooLarge, (0, None)));
     // An abort has no answer, and a number of its own.
     link.say(&Request::Abort { code: 1, message: "no".into() }).unwrap();
     assert_eq!(held(&link), (0, None));
     link.put("db", &put(5), SECONDS_30).unwrap();
-    assert_eq!(held(&link), (1, Some(2)));
+    assert_eq!(held(&link), (1, Some(3)));
     let mut sent = vec![0; MAGIC.len()];
     node.read_exact(&mut sent).unwrap();
     assert_eq!(sent, MAGIC);
-    for (serial, request) in [(1, Request::Abort { code: 1, message: "no".into() }), (2, put(5))] {
+    for (serial, request) in [(2, Request::Abort { code: 1, message: "no".into() }), (3, put(5))] {
         let expected = encode_up(serial, &request).unwrap();
         let mut frame = vec![0; expected.len()];
         node.read_exact(&mut frame).unwrap();
@@ -126,7 +131,74 @@ fn nothing_is_left_of_a_request_that_has_ended() {
     // The end of the link fails what is open, with the first reason.
     link.end("the first reason");
     link.end("the second reason");
+    link.clock = jumps_to(90_000);
     assert_eq!(link.commit("db", SECONDS_30).unwrap_err().message, "the first reason");
     assert_eq!(link.ask(&Request::Init, SECONDS_30).unwrap_err().message, "the first reason");
     assert_eq!(held(&link).0, 0);
+}
+
+/// The reader thread runs the callbacks of deaths: a request from there would wait for an answer that nobody reads.
+#[test]
+fn a_callback_cannot_wait_for_an_answer() {
+    let (link, node) = link(Clock::system());
+    let link = Arc::new(link);
+    let (asks, group) = (Arc::clone(&link), GroupId(4));
+    let (sender, waited) = channel();
+    let sink = Sink::Call(Box::new(move |_| sender.send(asks.waits(SECONDS_30).map(drop)).unwrap()));
+    let subscribing = Arc::clone(&link);
+    let subscribed = thread::spawn(move || subscribing.subscribe(group, sink, SECONDS_30));
+    // Ends: the request is sent.
+    while link.shared.state().open.is_empty() {
+        thread::yield_now();
+    }
+    answer(&node, 0, Ok(Answer::Groups(vec![status(group)])));
+    assert_eq!(subscribed.join().unwrap(), Ok(()));
+    let member = crate::names::Member { group, rank: 0 };
+    let death = Death { member, exit: crate::exit::Exit::Signal(9), finalized: false };
+    std::io::Write::write_all(&mut &node, &encode_down(&Down::Notice(death))).unwrap();
+    assert_eq!(waited.recv().unwrap().map_err(|fault| fault.kind), Err(FaultKind::BadRequest));
+    link.end("the test is over");
+}
+
+fn status(group: GroupId) -> GroupStatus {
+    GroupStatus {
+        group,
+        parent: None,
+        state: GroupState::Running,
+        database: "db".into(),
+        program: Vec::new(),
+        age: Duration::ZERO,
+        members: Vec::new(),
+    }
+}
+
+/// An answer to a request that was never made ends the link; a late one, whose request has given up, does not.
+#[test]
+fn an_answer_belongs_to_a_request_that_was_made() {
+    let (link, _node) = link(jumps_to(90_000));
+    let take = |serial| super::answer(&link.shared, &mut Subscriptions::default(), serial, Ok(Answer::Done));
+    assert_eq!(take(0), Err("the node answers the request 0, which was not made".into()));
+    link.ask(&Request::Init, SECONDS_30).unwrap_err();
+    assert_eq!((take(0), take(0)), (Ok(()), Ok(())));
+    assert!(take(1).is_err());
+    assert!(link.shared.state().open.is_empty());
+}
+
+/// A subscription that the node refuses ends with its answer: the subscriber is told nothing more.
+#[test]
+fn a_refused_subscription_is_dropped() {
+    let (link, _node) = link(Clock::system());
+    let refused = Fault::new(FaultKind::NoGroup, "no such group");
+    for accepted in [false, true] {
+        let ((sender, answered), (queue, deaths)) = (channel(), channel());
+        let target = AnswerTarget::Subscription(sender, Sink::Queue(queue));
+        let serial = link.shared.state().take_serial();
+        link.shared.state().open.insert(serial, target);
+        let mut subscriptions = Subscriptions::default();
+        let said = if accepted { Ok(Answer::Groups(vec![status(GroupId(4))])) } else { Err(refused.clone()) };
+        super::answer(&link.shared, &mut subscriptions, serial, said.clone()).unwrap();
+        assert_eq!(answered.recv().unwrap(), said);
+        let ended = deaths.try_recv().unwrap_err() == std::sync::mpsc::TryRecvError::Disconnected;
+        assert_eq!(ended, !accepted);
+    }
 }

@@ -433,3 +433,16 @@ fn a_long_abort_message_is_cut_between_two_letters() {
         assert_eq!(node.asked.last(), Some(&Request::Abort { code: 1, message: expected }));
     }
 }
+
+/// More bytes than the longest request are read only when some have been decoded.
+#[test]
+fn a_connection_is_full_behind_the_longest_request() {
+    let mut pmi = Pmi::new();
+    pmi.bytes(b"cmd=init pmi_version=1 pmi_subversion=1\n");
+    pmi.next();
+    // The request is not answered, so nothing more is decoded.
+    pmi.bytes(&vec![b'c'; ASK_MAX]);
+    assert!(!pmi.is_full());
+    pmi.bytes(b"c");
+    assert!(pmi.is_full());
+}

@@ -287,3 +287,40 @@ fn getbyidx_reads_the_database_that_is_named_as_it_was_at_index_zero() {
 fn a_spawn_that_leaves_processes_out_is_no_failure() {
     assert_eq!(one_spawned(&[0, crate::spec::LEFT_OUT]), "cmd=spawn_result rc=0 errcodes=0,-1\n");
 }
+
+/// A database that is too large to be copied was answered, from index 1 on, from the copy of its earlier contents.
+#[test]
+fn a_database_that_is_too_large_has_no_copy() {
+    let mut node = Node::one();
+    node.line("cmd=put kvsname=K key=a value=1");
+    node.line("cmd=put kvsname=K key=b value=2");
+    assert_eq!(
+        node.line("cmd=getbyidx kvsname=K idx=0"),
+        "cmd=getbyidx_results rc=0 nextidx=1 key=a val=1\n"
+    );
+    node.values.insert(("K".into(), b"c".to_vec()), vec![b'x'; 16 << 20]);
+    let large = "cmd=getbyidx_results rc=-1 reason=the_database_is_too_large\n";
+    for index in 0..2 {
+        assert_eq!(node.line(&format!("cmd=getbyidx kvsname=K idx={index}")), large);
+    }
+    // The bound holds to the byte: two keys and values of one byte each, and the third key.
+    let longest = vec![b'x'; (16 << 20) - 2 * 2 - 1];
+    node.values.insert(("K".into(), b"c".to_vec()), longest);
+    assert!(
+        node.line("cmd=getbyidx kvsname=K idx=1").starts_with("cmd=getbyidx_results rc=0 nextidx=2 key=b")
+    );
+}
+
+/// The bytes of a spawn are those of its own blocks.
+#[test]
+fn each_spawn_has_room_of_its_own() {
+    let mut node = Node::one();
+    let argument = "x".repeat(600_000);
+    let block = format!(
+        "mcmd=spawn\nnprocs=1\nexecname=X\ntotspawns=1\nspawnssofar=1\nargcnt=1\narg1={argument}\nendcmd"
+    );
+    for _ in 0..3 {
+        assert_eq!(node.line(&block), "cmd=spawn_result rc=0 errcodes=0\n");
+    }
+    assert_eq!(node.closed, None);
+}

@@ -151,3 +151,24 @@ fn a_spawn_that_leaves_processes_out_is_none_that_has_failed() {
     let failed = "cmd=spawn-response;rc=-1;errmsg=processes_could_not_be_started;errcodes=2,-1;";
     assert_eq!(said(&[2, left_out]), failed);
 }
+
+/// The refusal of an answer that is too long came without the id of its thread, which then waited for ever.
+#[test]
+fn an_answer_that_is_too_long_is_refused_to_its_thread() {
+    let mut node = Node::two();
+    let of = |key: &str| (K.to_owned(), key.as_bytes().to_vec());
+    // Each semicolon takes two bytes.
+    node.values.insert(of("long"), vec![b';'; 500_000]);
+    let said = node.message("cmd=kvs-get;thrid=0x7;key=long;");
+    assert_eq!(said, "cmd=kvs-get-response;thrid=0x7;rc=-1;errmsg=the_answer_is_too_long;");
+    node.values.insert(of("fits"), vec![b';'; 499_000]);
+    assert!(
+        node.message("cmd=kvs-get;key=fits;").starts_with("cmd=kvs-get-response;rc=0;found=TRUE;value=;;")
+    );
+    // A thread id that fills the answer by itself is left out.
+    let id = ";;".repeat(490_000);
+    let said = node.message(&format!("cmd=job-getid;thrid={id};"));
+    assert_eq!(said, format!("cmd=job-getid-response;thrid={id};rc=0;jobid={K};"));
+    let said = node.message(&format!("cmd=kvs-get;thrid={id};key=fits;"));
+    assert_eq!(said, format!("cmd=kvs-get-response;thrid={id};rc=-1;errmsg=the_answer_is_too_long;"));
+}
