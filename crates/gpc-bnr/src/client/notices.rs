@@ -131,3 +131,57 @@ impl Subscriptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::exit::Exit;
+    use crate::names::Member;
+
+    fn death(group: u32, rank: Rank) -> Death {
+        Death { member: Member { group: GroupId(group), rank }, exit: Exit::Signal(9), finalized: false }
+    }
+
+    /// The deaths of these groups from now on, and the earlier ones.
+    fn subscribed(subscriptions: &mut Subscriptions, groups: &[u32]) -> Receiver<Death> {
+        let (sender, deaths) = channel();
+        subscriptions.add(groups.iter().copied().map(GroupId).collect(), Sink::Queue(sender));
+        deaths
+    }
+
+    fn ranks(deaths: &Receiver<Death>) -> Vec<(u32, Rank)> {
+        deaths.try_iter().map(|death| (death.member.group.0, death.member.rank)).collect()
+    }
+
+    #[test]
+    fn each_subscriber_gets_each_death_once_in_the_order_of_the_node() {
+        let mut subscriptions = Subscriptions::default();
+        let first = subscribed(&mut subscriptions, &[1]);
+        for rank in [3, 1, 3, 1] {
+            subscriptions.tell(death(1, rank));
+        }
+        // Nobody has subscribed to this group.
+        subscriptions.tell(death(2, 7));
+        assert_eq!(ranks(&first), [(1, 3), (1, 1)]);
+        let second = subscribed(&mut subscriptions, &[1, 2]);
+        assert_eq!(ranks(&second), [(1, 3), (1, 1)], "those that were reported earlier, in their order");
+        subscriptions.tell(death(2, 5));
+        subscriptions.tell(death(1, 3));
+        assert_eq!((ranks(&first), ranks(&second)), (vec![], vec![(2, 5)]));
+        // A subscriber that is gone leaves the others.
+        drop(first);
+        subscriptions.tell(death(1, 2));
+        subscriptions.tell(death(2, 2));
+        assert_eq!(ranks(&second), [(1, 2), (2, 2)]);
+        assert_eq!(subscriptions.subscriptions.len(), 1);
+        let third = subscribed(&mut subscriptions, &[2, 1]);
+        assert_eq!(ranks(&third), [(1, 3), (1, 1), (1, 2), (2, 5), (2, 2)]);
+        // One that is gone before it is accepted is not kept.
+        let (sender, gone) = channel();
+        drop(gone);
+        subscriptions.add(BTreeSet::from([GroupId(1)]), Sink::Queue(sender));
+        assert_eq!(subscriptions.subscriptions.len(), 2);
+    }
+}

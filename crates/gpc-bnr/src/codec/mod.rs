@@ -7,6 +7,8 @@
 //! received. The types have no cycles, so the depth of nesting is fixed.
 
 mod bytes;
+#[cfg(test)]
+mod documented;
 mod frames;
 mod types;
 

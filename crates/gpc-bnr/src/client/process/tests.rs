@@ -79,3 +79,14 @@ fn each_request_has_its_limit() {
     let fault = process.barrier().unwrap_err();
     assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Link, "this process has finalized"));
 }
+
+/// The limits of the domain do not change: a process that knows them asks no more.
+#[test]
+fn limits_that_are_known_are_not_asked_for() {
+    let (_node, client) = std::os::unix::net::UnixStream::pair().unwrap();
+    let process = process(client.into());
+    let mut limits = Limits::default();
+    limits.value = 77;
+    process.limits.set(limits).unwrap();
+    assert_eq!(process.limits(), Ok(limits));
+}
