@@ -142,10 +142,7 @@ impl Shared {
             (0, 0) => token.reply(Reply::default()),
             (0, _) => {
                 let (waits, call) = (self.clone(), token.call());
-                let mut state = self.state();
-                let free = state.announced.is_none() && state.pending.begin(call);
-                drop(state);
-                if !free {
+                if !self.admits(call) {
                     return token.fail("this process waits already, or has been told");
                 }
                 // If the call has ended by now, the handler runs immediately on this thread: no lock may be held here.
@@ -180,10 +177,20 @@ impl Shared {
             GIVEN_UP => Err(text),
             _ => return Err("this is no announcement"),
         };
-        // The first announcement counts.
+        self.announce(announced);
+        Ok(())
+    }
+
+    /// Whether a call of the root may wait here.
+    fn admits(&self, call: CallId) -> bool {
+        let mut state = self.state();
+        state.announced.is_none() && state.pending.begin(call)
+    }
+
+    /// The first announcement counts.
+    fn announce(&self, announced: Result<String, String>) {
         self.state().announced.get_or_insert(announced);
         self.changed.notify_all();
-        Ok(())
     }
 }
 

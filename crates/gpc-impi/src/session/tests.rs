@@ -198,3 +198,43 @@ fn bytes_after_done_have_no_meaning() {
     server.read_to_end(&mut rest).unwrap();
     assert!(rest.ends_with(&command(Command::Fini, &[])));
 }
+
+/// The server has sent DONE and ends, before it has read everything: the client has learned all, and what it still has to
+/// send is of no use.
+#[test]
+fn a_server_that_ends_after_done_has_told_all() {
+    let (listener, address) = listener();
+    let mut server = Some(stops_reading(listener));
+    let hands = Hands::default();
+    let limit = hands.clock().limit(LIMIT);
+    let mut settings = client();
+    settings.extra.insert(Label(0x7000_0000), vec![7; 64 << 20].into());
+    let trace = |event: &ClientEvent| {
+        if matches!(event, ClientEvent::AllDone(_)) {
+            drop(server.take().map(|server| server.join().unwrap()));
+        }
+    };
+    // Bytes that nobody takes would keep the client until its limit.
+    let rounds = Cell::new(0);
+    let goes_on = || {
+        hands.at(if rounds.replace(rounds.get() + 1) < 1000 { 0 } else { 30_000 });
+        true
+    };
+    let session = Session::join_within(&address.to_string(), settings, &limit, goes_on, trace).unwrap();
+    assert!(session.is_lost());
+}
+
+/// FINI that reaches nobody is an error: the server has failed, or reports this client as lost.
+#[test]
+fn a_server_that_is_gone_gets_no_fini() {
+    let (listener, address) = listener();
+    let server = stops_reading(listener);
+    let limit = Clock::system().limit(Duration::from_secs(60));
+    let session = Session::join_within(&address.to_string(), client(), &limit, || true, |_| {}).unwrap();
+    drop(server.join().unwrap());
+    // The end has arrived.
+    assert!(matches!(session.stream.peek(&mut [0]), Ok(0) | Err(_)));
+    assert!(session.is_lost());
+    let error = session.finish().unwrap_err();
+    assert!(matches!(error, SessionError::Fini(_)), "{error}");
+}

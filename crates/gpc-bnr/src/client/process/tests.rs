@@ -85,8 +85,7 @@ fn each_request_has_its_limit() {
 fn limits_that_are_known_are_not_asked_for() {
     let (_node, client) = std::os::unix::net::UnixStream::pair().unwrap();
     let process = process(client.into());
-    let mut limits = Limits::default();
-    limits.value = 77;
+    let limits = Limits { value: 77, ..Limits::default() };
     process.limits.set(limits).unwrap();
     assert_eq!(process.limits(), Ok(limits));
 }

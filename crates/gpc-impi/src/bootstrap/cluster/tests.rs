@@ -65,3 +65,20 @@ fn the_end_of_the_roots_call_is_asked_about_at_once() {
     assert!(shared.state().pending.begin(call));
     assert!(matches!(shared.wait(Duration::ZERO), RootStatus::Nothing { asks: false }));
 }
+
+/// A root that announces a second time has not changed its mind, and its calls are not kept waiting any more.
+#[test]
+fn the_first_announcement_counts_and_no_call_waits_after_it() {
+    let shared = Shared::default();
+    let call = |sequence| CallId { root: 0, sequence };
+    assert!(shared.admits(call(1)));
+    assert!(!shared.admits(call(2)), "one call waits at a time");
+    assert!(shared.state().pending.end(call(1)));
+    assert!(shared.admits(call(2)));
+    assert!(shared.state().pending.end(call(2)));
+    shared.announce(Err("given up".into()));
+    shared.announce(Ok("met".into()));
+    let announced = shared.wait(Duration::ZERO);
+    assert!(matches!(announced, RootStatus::Announced(Err(why)) if why == "given up"));
+    assert!(!shared.admits(call(3)));
+}

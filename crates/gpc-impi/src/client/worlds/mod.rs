@@ -48,7 +48,8 @@ fn clients(random: &mut Random) -> Vec<(ClientSettings, Option<Foreign>, Pace)> 
         .map(|rank| {
             let methods = Methods { none: true, key: None };
             let mut settings = ClientSettings::new(rank, methods, cluster(random, rank as u8));
-            settings.job = (rank == 0).then_some([7; 16]);
+            // Only client 0 sends its job.
+            settings.job = Some([7 + rank as u8; 16]);
             let (delay_max, piece_max) = paces[random.below(4) as usize];
             let foreign = (!all_own && random.below(2) == 0).then(|| {
                 settings.own_labels = false;
@@ -187,7 +188,7 @@ fn three(delay_max: u64) -> World {
     let client = |rank| {
         let methods = Methods { none: true, key: None };
         let mut settings = ClientSettings::new(rank, methods, cluster(&mut random, rank as u8));
-        settings.job = (rank == 0).then_some([7; 16]);
+        settings.job = Some([7 + rank as u8; 16]);
         (settings, None, Pace { delay_max, piece_max: 4000 })
     };
     World::new(9, (0..3).map(client).collect())

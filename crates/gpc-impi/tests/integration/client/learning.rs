@@ -270,6 +270,22 @@ fn versions_of_each_pair() {
     assert!(learned.clusters[3].versions.is_empty());
 }
 
+/// Each list of versions ascends: the version of this project has its place among those that the cluster names.
+#[test]
+fn the_version_of_this_project_stands_in_its_place() {
+    let version = |major| Version { major, minor: 0 };
+    let sent = |versions: &[Version]| {
+        let mut client = settings(0);
+        (client.cluster.versions, client.own_labels) = (versions.to_vec(), true);
+        raw(&client).remove(&Label::C_VERSION).unwrap()
+    };
+    let (low, high) = (version(1), version(u32::MAX));
+    let all = Version::to_bytes(&[Version::MANDATORY, low, Version::OWN, high]);
+    assert_eq!(sent(&[Version::MANDATORY, low, high]), all);
+    assert_eq!(sent(&[Version::MANDATORY, low, Version::OWN, high]), all, "it stands there once");
+    assert_eq!(sent(&[Version::MANDATORY]), Version::to_bytes(&[Version::MANDATORY, Version::OWN]));
+}
+
 /// If client 0 had not sent the job of all nodes, the job was accepted from any client.
 #[test]
 fn the_job_is_client_zeros_to_say() {
