@@ -164,7 +164,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "crates/gpc-impi/src/serve",
         floors: &["server", "silence"],
-        packages: &["bytes", "mio", "socket2", "thiserror"],
+        packages: &["chained_gpc", "bytes", "mio", "socket2", "thiserror"],
         banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {

@@ -1,5 +1,5 @@
-//! Tests of the encodings against `docs/bnr-wire.md`: decoding reverses encoding also if two fields have changed places,
-//! or two variants their numbers.
+//! Tests of the encodings against `docs/bnr-wire.md`: decoding reverses encoding also if two fields have changed
+//! places, or two variants their numbers.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -150,7 +150,7 @@ mod tests {
         let client = Client::new(ClientSettings::new(0, methods, Cluster::new(hosts))).unwrap();
         let limit = chained_gpc::Clock::system().limit(Duration::from_secs(60));
         let mut joining = Joining::new(stream, client, &limit).unwrap();
-        let values: Vec<u8> = (0..64 << 20).map(|i: u32| (i >> 8) as u8).collect();
+        let values = (0..1 << 20).map(|i: u32| (i >> 8) as u8).collect::<Vec<u8>>().repeat(32);
         joining.queue.extend([Bytes::from(values.clone()), Bytes::from_static(b"behind")]);
         // Ends: the socket takes no more.
         while joining.write() {}

@@ -149,6 +149,7 @@ mod tests {
         };
         assert!(said(&[version(1, 0)], 1).contains("begins with version 1.0"));
         assert!(said(&[version(0, 0), version(1, 1), version(1, 0)], 1).contains("1.0 comes after 1.1"));
+        assert!(said(&[version(0, 0), version(1, 1), version(1, 1)], 1).contains("1.1 comes after 1.1"));
         assert!(said(&[version(0, 0), version(0, 0)], 1).contains("of 2 clients, and 1 have"));
         assert_eq!(divide(&[0; 9], 1), Err(VersionsError::Length(9)));
         assert_eq!(divide(&[], 1), Err(VersionsError::Clients { found: 0, clients: 1 }));

@@ -338,7 +338,8 @@ fn who_is_refused_before_all_have_joined_may_come_again() {
     assert_eq!(driven.ended, Some(Ok(())));
 }
 
-/// The values of hosts arrive before the number of hosts. The doubt must not wait for DONE, which a client may never send.
+/// The values of hosts arrive before the number of hosts. The doubt must not wait for DONE, which a client may never
+/// send.
 #[test]
 fn values_are_checked_as_soon_as_their_count_arrives() {
     let mut settings = open(2);

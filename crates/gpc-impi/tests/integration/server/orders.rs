@@ -98,3 +98,24 @@ fn values_are_retained_as_long_as_another_client_may_join() {
         assert_eq!(driven.server.held(), 0);
     }
 }
+
+/// The patience counts from the last byte of a client, and anew from each broadcast without all values: the clients
+/// need time to answer it.
+#[test]
+fn the_patience_begins_anew_with_each_byte_and_each_broadcast() {
+    let mut driven = Driven::joined(open(2));
+    let at = Duration::from_millis;
+    // Client 0 does not wait for its broadcasts.
+    driven.say(0, &numbers(Label::C_NHOSTS, &[3]));
+    driven.say(0, &numbers(Label::C_DATALEN, &[8]));
+    driven.tick(at(400));
+    driven.say(1, &numbers(Label::C_NPROCS, &[6]));
+    driven.tick(at(899));
+    assert!(driven.sent.is_empty());
+    driven.tick(at(900));
+    assert_eq!(driven.take(1), answered(Label::C_NHOSTS, 1, &[3]));
+    driven.tick(at(1_399));
+    assert!(driven.take(1).is_empty());
+    driven.tick(at(1_400));
+    assert_eq!(driven.take(1), answered(Label::C_NPROCS, 2, &[6]));
+}
