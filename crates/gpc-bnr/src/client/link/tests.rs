@@ -202,3 +202,28 @@ fn a_refused_subscription_is_dropped() {
         assert_eq!(ended, !accepted);
     }
 }
+
+/// A node that reads nothing must not keep a process for ever. A node that reads slowly gets every byte.
+#[test]
+fn a_node_that_reads_nothing_is_given_up() {
+    let (link, mut node) = link(Clock::system());
+    let socket = UnixStream::from(link.shared.socket.try_clone().unwrap());
+    assert_eq!(socket.write_timeout().unwrap(), Some(STUCK));
+    let large = Request::Deposit(Pair { key: Vec::new(), value: vec![7; 8 << 20] });
+    let frame = encode_up(0, &large).unwrap();
+    let expected = [&MAGIC[..], &frame].concat();
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut got = vec![0; expected.len()];
+            got.chunks_mut(10_000).for_each(|piece| node.read_exact(piece).unwrap());
+            got == expected
+        });
+        link.shared.write(&frame);
+        assert!(reading.join().unwrap());
+    });
+    // The same socket, with a time that a test can wait for.
+    socket.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
+    link.shared.write(&frame);
+    let fault = link.ask(&Request::Init, SECONDS_30).unwrap_err();
+    assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Link, "the node has read nothing for 60s"));
+}
