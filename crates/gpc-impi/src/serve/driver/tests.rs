@@ -175,3 +175,27 @@ fn after_the_end_nobody_is_accepted_and_events_have_the_time() {
     let times: Vec<u64> = events.iter().map(|(at, _)| u64::try_from(at.as_millis()).unwrap()).collect();
     assert_eq!(times, [3, 5, 5]);
 }
+
+/// A client whose connection ends is lost, however it ends: its rank is free for another one at once.
+#[test]
+fn the_end_of_a_connection_frees_its_rank() {
+    for resets in [false, true] {
+        let mut events = Recorded::new();
+        let mut driven = driven(|at, event| events.push((at, event.clone())));
+        let stream = driven.connect();
+        let id = *driven.driver.links.keys().next().unwrap();
+        let joins = [command(Command::Auth, &[1]), command(Command::Impi, &[0])].concat();
+        driven.driver.handle(Input::Received(id, &joins));
+        if resets {
+            // The answer to AUTH is unread, so the end resets the connection.
+            driven.driver.write();
+            stream.peek(&mut [0]).unwrap();
+        }
+        drop(stream);
+        driven.driver.read(&mut [0; 64]);
+        driven.driver.write();
+        driven.driver.close();
+        assert_eq!(driven.driver.links.len(), 0, "{resets}");
+        assert!(matches!(events.last(), Some((_, Event::Freed(0, _)))), "{resets}: {events:?}");
+    }
+}
