@@ -175,3 +175,14 @@ proptest! {
         }
     }
 }
+
+/// A peers file has the key of each process that has one.
+#[test]
+fn the_peers_have_their_keys() {
+    let mut learned = three();
+    learned.clusters[1].hosts[0].procs[0].key = Some(PublicKey([3; 32]));
+    let text = Book::of(&learned, Ports::OwnOrFirst).unwrap().peers_text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[3], format!("3 10.0.0.4:5000 {}", "03".repeat(32)));
+    assert_eq!((lines[2], lines[4]), ("2 10.0.0.3:5000", "4 10.0.0.5:5000"));
+}

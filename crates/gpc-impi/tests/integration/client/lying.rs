@@ -488,6 +488,16 @@ fn more_than_the_client_takes() {
     }
 }
 
+/// The versions of all clients are divided as soon as they arrive, so their length has a bound of its own.
+#[test]
+fn the_versions_of_all_clients_have_a_longest_length() {
+    let versions = |count: usize| coll(Label::C_VERSION, Some(3), [&vec![0; 8 * count][..]]);
+    let said = lied(at(Label::C_VERSION), &versions((1 << 17) + 1));
+    assert!(said.contains("COLL with a length of 1048584; allowed are 0 to 1048576"), "{said}");
+    let said = lied(at(Label::C_VERSION), &versions(1 << 17));
+    assert!(said.contains("there are the versions of 131072 clients"), "{said}");
+}
+
 /// The last command has no payload, and its head counts: the bound holds to the byte.
 #[test]
 fn the_bytes_of_a_server_are_counted_with_their_heads() {

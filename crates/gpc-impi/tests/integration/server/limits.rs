@@ -455,3 +455,29 @@ fn unknown_commands_count_against_the_bytes_of_a_client() {
     driven.say(0, &unknown(12));
     assert!(driven.failure().contains("with a length of 48; allowed are 0 to 44"), "{}", driven.failure());
 }
+
+/// An unknown command is read and ignored, as long as it is not too long to be one.
+#[test]
+fn an_unknown_command_has_a_longest_length() {
+    let unknown = |words: usize| command(Command::Other(7), &vec![0; words]);
+    let mut driven = Driven::joined(open(1));
+    driven.say(0, &unknown(1 << 14));
+    assert!(driven.ended.is_none() && driven.told().contains("with 65536 bytes is ignored"));
+    driven.say(0, &unknown((1 << 14) + 1)[..8]);
+    assert!(
+        driven.failure().contains("with a length of 65540; allowed are 0 to 65536"),
+        "{}",
+        driven.failure()
+    );
+}
+
+/// Labels may be broadcast in any order: the stage names the one that was broadcast last.
+#[test]
+fn the_stage_is_the_label_that_was_broadcast_last() {
+    let mut driven = Driven::joined(open(2));
+    for label in [Label::H_PORT, Label::C_NHOSTS] {
+        (0..2).for_each(|conn| driven.say(conn, &numbers(label, &[1])));
+        let waits = driven.server.waits().to_string();
+        assert!(waits.starts_with(&format!("after label {label}, clients 0, 1 have sent")), "{waits}");
+    }
+}
