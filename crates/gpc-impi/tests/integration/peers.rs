@@ -343,17 +343,14 @@ fn a_session_that_is_dropped_sends_no_fini() {
     assert!(error.contains("client 0 was lost after all were done, before its FINI"), "{error}");
 }
 
-/// A server that listens but never answers, and a port without a server.
+/// A port without a server, and texts that are no addresses.
 #[test]
-fn a_silent_server_and_none() {
+fn a_server_that_does_not_exist() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let limit = Duration::from_millis(50);
-    let error =
-        |server: &str| Session::join(server, own(0, none(), &[1]), limit, |_| {}).unwrap_err().to_string();
-    let said = error(&address);
-    assert!(said.contains("within 50ms: still waiting for the server's choice of AUTH"), "{said}");
     drop(listener);
+    let error =
+        |server: &str| Session::join(server, own(0, none(), &[1]), PATIENCE, |_| {}).unwrap_err().to_string();
     assert!(error(&address).contains("no connection to the IMPI server"));
     for bad in ["", "localhost", "127.0.0.1", "[::1", "127.0.0.1:port"] {
         let said = error(bad);
