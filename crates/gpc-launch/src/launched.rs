@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::Id;
 use zeroize::Zeroizing;
@@ -19,6 +19,7 @@ use super::orders::END as ORDERS_END;
 use super::{NodeSettings, Orders, OrdersError};
 use chained_gpc::peering::Secret;
 use chained_gpc::runtime::{Builder, Functions, Listener, Node, Peers};
+use chained_gpc::{Clock, TimeLimit};
 
 /// Maximum length of orders, bytes: 4,096 lines of an id and the longest address of a socket, with a margin.
 const ORDERS_MAX: usize = 1 << 20;
@@ -129,7 +130,7 @@ impl Launched {
 fn take(id: Id) -> Result<Launched, LaunchedError> {
     let link = io::stdout().as_fd().try_clone_to_owned().map_err(LaunchedError::Link)?;
     let mut control = UnixStream::from(link);
-    let orders: Orders = read_orders(&mut control, Instant::now() + ORDERS_LIMIT)?.parse()?;
+    let orders: Orders = read_orders(&mut control, &Clock::system().limit(ORDERS_LIMIT))?.parse()?;
     let peers = orders.peers();
     let address = peers.address(id).ok_or(LaunchedError::NotListed(id))?;
     let socket = |error| LaunchedError::Socket { id, error };
@@ -143,14 +144,11 @@ fn take(id: Id) -> Result<Launched, LaunchedError> {
 }
 
 /// Reads up to the line that ends the orders. They contain the secret, so the buffers are zeroized.
-fn read_orders(link: &mut UnixStream, deadline: Instant) -> Result<Zeroizing<String>, LaunchedError> {
+fn read_orders(link: &mut UnixStream, limit: &TimeLimit) -> Result<Zeroizing<String>, LaunchedError> {
     let mut chunk = Zeroizing::new([0; 8192]);
     let mut orders = Zeroizing::new(Vec::with_capacity(chunk.len()));
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(LaunchedError::Late);
-        }
+        let left = limit.left().ok_or(LaunchedError::Late)?;
         let read = link.set_read_timeout(Some(left)).and_then(|()| link.read(&mut *chunk));
         match read {
             Ok(0) => return Err(LaunchedError::ParentGone),
@@ -189,9 +187,9 @@ mod tests {
         }
         if close {
             drop(parent);
-            return read_orders(&mut child, Instant::now() + ORDERS_LIMIT);
+            return read_orders(&mut child, &Clock::system().limit(ORDERS_LIMIT));
         }
-        let orders = read_orders(&mut child, Instant::now() + ORDERS_LIMIT);
+        let orders = read_orders(&mut child, &Clock::system().limit(ORDERS_LIMIT));
         drop(parent);
         orders
     }
@@ -209,14 +207,17 @@ mod tests {
         assert!(matches!(orders_of(&[b"names 1 2 friend\n"], true), Err(LaunchedError::ParentGone)));
         assert!(matches!(orders_of(&[b"\xff\nend\n"], true), Err(LaunchedError::NotText)));
         let (_parent, mut child) = UnixStream::pair().unwrap();
-        assert!(matches!(read_orders(&mut child, Instant::now()), Err(LaunchedError::Late)));
+        assert!(matches!(
+            read_orders(&mut child, &Clock::system().limit(Duration::ZERO)),
+            Err(LaunchedError::Late)
+        ));
     }
 
     #[test]
     fn orders_without_an_end_costs_no_more_than_its_bound() {
         let (mut parent, mut child) = UnixStream::pair().unwrap();
         let writer = std::thread::spawn(move || while parent.write_all(&[b'#'; 8192]).is_ok() {});
-        let read = read_orders(&mut child, Instant::now() + ORDERS_LIMIT);
+        let read = read_orders(&mut child, &Clock::system().limit(ORDERS_LIMIT));
         assert!(matches!(read, Err(LaunchedError::TooLong)));
         drop(child);
         writer.join().unwrap();

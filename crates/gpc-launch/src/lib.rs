@@ -85,12 +85,8 @@
 //! | `remote/task`, `answer`, `words`, `lines` | orders of an agent; its reports; words in a line; bytes to lines |
 //! | `remote/driver`, `process` | drives `starting`; an agent's process and its pipes |
 //! | `remote/agent`, `root` | the two sides |
-//! | `remote/network`, `error` | addresses to listen at; errors |
-
-#![allow(
-    clippy::disallowed_methods,
-    reason = "processes are waited for by the clock, each wait with a limit"
-)]
+//! | `remote/session` | an agent's session with the agent above, without I/O |
+//! | `remote/network`, `error`, `agent_error` | addresses to listen at; errors |
 
 mod error;
 mod files;
@@ -126,7 +122,7 @@ use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
 use mio::net::UnixStream;
@@ -134,28 +130,23 @@ use mio::{Events, Interest, Poll, Token};
 use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
-use chained_gpc::bootstrap;
 use chained_gpc::peering::Secret;
 use chained_gpc::runtime::Job;
 use chained_gpc::runtime::{Builder, Node as AnyNode, Peers};
+use chained_gpc::{Clock, bootstrap};
 
 /// Time limit for children to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
+/// Maximum time of one poll: the system counts milliseconds in 32 bits.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
 /// Maximum number of process ends that one poll returns.
 const EVENTS: usize = 256;
-
-/// Longer than any launch lasts: replaces a longer time limit, which would overflow the clock.
-const FAR: Duration = Duration::from_secs(1 << 30);
 
 /// Number of processes that share the machine if `started` are started: this process counts, too.
 fn sharing(started: usize) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(u32::try_from(started).unwrap_or(u32::MAX))
-}
-
-/// The time at which `limit` expires.
-fn far(limit: Duration) -> Instant {
-    Instant::now() + limit.min(FAR)
 }
 
 /// Node processes that are running. Dropping it [ends](Self::end) them; those that do not end within 2 s are killed.
@@ -185,6 +176,7 @@ pub struct Launch {
     events: Events,
     /// Number of nodes that have not been seen to end.
     running: usize,
+    clock: Clock,
 }
 
 /// How the processes ended that [`Launch::end`] has ended.
@@ -255,7 +247,8 @@ impl Launch {
         let nodes: Vec<Node> = started.into_iter().map(Node::from).collect();
         let (first, running) = (plan.ids.start, nodes.len());
         let events = Events::with_capacity(EVENTS);
-        let mut launch = Launch { nodes, first, peers: orders.peers(), secret, poll, events, running };
+        let (peers, clock) = (orders.peers(), Clock::system());
+        let mut launch = Launch { nodes, first, peers, secret, poll, events, running, clock };
         launch.watch().map_err(LaunchError::Watch)?;
         // If the start has failed, dropping the launch ends the processes that were started.
         result.map(|()| launch)
@@ -297,8 +290,7 @@ impl Launch {
     /// `patience` for the rest.
     pub fn exit_of(&mut self, id: Id, patience: Duration) -> Option<String> {
         let place = self.place(id)?;
-        let deadline = far(patience);
-        self.reap_until(deadline, |launch| launch.nodes.get(place).is_none_or(|node| node.status.is_some()));
+        self.reap_within(patience, |launch| launch.nodes.get(place).is_none_or(|node| node.status.is_some()));
         self.nodes.get(place)?.status.map(describe)
     }
 
@@ -323,7 +315,7 @@ impl Launch {
             // Fails if the child has gone already.
             let _ = node.control.shutdown(Shutdown::Write);
         }
-        self.reap_until(far(limit), |launch| launch.running == 0);
+        self.reap_within(limit, |launch| launch.running == 0);
         let mut ended = Ended::default();
         for node in self.nodes.iter_mut().filter(|node| node.status.is_none()) {
             ended.killed.push(node.id);
@@ -352,13 +344,14 @@ impl Launch {
         Ok(())
     }
 
-    /// Reaps processes as they end, until `enough` returns true or the deadline has passed.
-    fn reap_until(&mut self, deadline: Instant, enough: impl Fn(&Launch) -> bool) {
-        // Terminates: the deadline passes.
+    /// Reaps processes as they end, until `enough` returns true or the limit has passed.
+    fn reap_within(&mut self, limit: Duration, enough: impl Fn(&Launch) -> bool) {
+        let limit = self.clock.limit(limit);
+        // Terminates: the limit passes.
         while !enough(self) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            self.reap(left);
-            if left.is_zero() {
+            let left = limit.left();
+            self.reap(left.unwrap_or_default());
+            if left.is_none() {
                 return;
             }
         }
@@ -367,7 +360,7 @@ impl Launch {
     /// Waits up to `patience` for processes to end, and reaps those that have ended.
     fn reap(&mut self, patience: Duration) {
         // The poll fails only if a signal interrupts it; the caller's loop polls again.
-        let _ = self.poll.poll(&mut self.events, Some(patience));
+        let _ = self.poll.poll(&mut self.events, Some(patience.min(WAIT_MAX)));
         for event in self.events.iter().filter(|event| event.is_read_closed() || event.is_error()) {
             let Some(node) = self.nodes.get_mut(event.token().0) else { continue };
             if node.status.is_none() {

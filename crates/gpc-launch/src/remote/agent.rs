@@ -2,7 +2,7 @@
 //!
 //! Standard input carries its task and its address book, standard output its reports; both stay open as long as it
 //! lives. If standard input ends, or nothing arrives for two minutes, the agent ends, with all that it has started. So
-//! however the root ends, no process is left on any host.
+//! however the root ends, no process is left on any host. `session` is the part without I/O.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::Id;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,17 +19,16 @@ use rustix::io::{Errno, read, write};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use zeroize::Zeroizing;
 
+use super::agent_error::AgentError;
 use super::answer::{Answer, GREETING, StartReport};
 use super::driver::{Driver, SHELL};
-use super::lines::{Lines, TooLong};
 use super::network::{Listening, place};
-use super::task::{ALIVE, Book, GO, LINE_MAX, PART_MAX, START, Task, TaskError};
+use super::session::{Order, Session};
+use super::task::{Book, PART_MAX, Task};
 use crate::{advice, provide_files, this_program};
+use chained_gpc::Clock;
 use chained_gpc::peering::PrivateKey;
 use chained_gpc::runtime::{Address, Functions, Listener, Node};
-
-/// Maximum silence before an agent ends; the agent above sends a keep-alive line every 15 s.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 /// Time limit for the processes below an agent to end when it ends.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -50,27 +49,6 @@ pub enum Part {
     Agent,
     /// This command, which replaces the process.
     Shell(Vec<OsString>),
-}
-
-/// Why a process cannot run as the agent that it was started as.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AgentError {
-    /// The agent above has gone.
-    #[error("the process that started this agent has gone")]
-    ParentGone,
-    /// The task or the address book is invalid.
-    #[error("what this agent was told: {0}")]
-    Task(#[from] TaskError),
-    /// The orders are too long, or in the wrong order.
-    #[error("this agent was told {0}")]
-    BadOrders(&'static str),
-    /// The command cannot be run.
-    #[error("cannot run {0}: {1}")]
-    Run(String, #[source] io::Error),
-    /// A system call has failed.
-    #[error("cannot {0}: {1}")]
-    System(&'static str, #[source] io::Error),
 }
 
 /// Returns the part of this process in a launch over hosts: the arguments after [those of the
@@ -99,7 +77,7 @@ impl Part {
     pub fn run(self, functions: &Functions) -> Result<(), AgentError> {
         match self {
             Part::Shell(words) => Err(become_command(&words)),
-            Part::Agent => Agent::begin()?.run(functions),
+            Part::Agent => Agent::begin(Clock::system())?.run(functions),
         }
     }
 }
@@ -124,19 +102,16 @@ fn become_command(words: &[OsString]) -> AgentError {
 struct Above {
     input: OwnedFd,
     output: OwnedFd,
-    lines: Lines,
-    /// Received lines that are still unprocessed.
-    received: Vec<Zeroizing<String>>,
-    /// When the last bytes arrived.
-    heard_at: Instant,
     unsent: VecDeque<u8>,
 }
 
 struct Agent {
+    clock: Clock,
     above: Above,
+    session: Session,
+    /// Received orders that are still unprocessed.
+    orders: VecDeque<Order>,
     key: PrivateKey,
-    /// Lines of the part that is being received.
-    part: Zeroizing<String>,
 }
 
 /// State of an agent after it has received its task.
@@ -145,29 +120,26 @@ struct Started {
     driver: Driver,
     listening: Option<Listening>,
     task: Task,
-    /// When this agent last sent a line. Silence would make the agent above take it for lost.
-    last_report: Instant,
-    done: bool,
-    /// Whether it has received its address book.
-    introduced: bool,
     node: Option<Node>,
 }
 
 impl Agent {
-    fn begin() -> Result<Agent, AgentError> {
+    fn begin(clock: Clock) -> Result<Agent, AgentError> {
         let above = Above::take()
             .map_err(|error| AgentError::System("take the pipes to the process above", error))?;
         let key = PrivateKey::random().map_err(|error| AgentError::System("draw a key", error))?;
-        Ok(Agent { above, key, part: Zeroizing::new(String::new()) })
+        let session = Session::new(clock.now());
+        Ok(Agent { clock, above, session, orders: VecDeque::new(), key })
     }
 
     fn run(mut self, functions: &Functions) -> Result<(), AgentError> {
         self.above.queue_line(GREETING)?;
         let task = loop {
-            if let Some(text) = self.take_orders(START)? {
-                break Task::parse(&text)?;
+            match self.orders.pop_front() {
+                Some(Order::Task(task)) => break task,
+                // The session returns the task first.
+                Some(Order::Book(_)) | None => self.wait()?,
             }
-            self.above.wait()?;
         };
         let mut started = self.start(task)?;
         let result = self.serve(&mut started, functions);
@@ -200,55 +172,74 @@ impl Agent {
         let exe = this_program().map_err(system("find this program"))?;
         // As for the root.
         let _ = provide_files(4 * task.fan_out.get() as usize);
-        let mut driver = Driver::new(task.clone(), (exe.into(), task.arguments.clone()));
+        let own = (exe.into(), task.arguments.clone());
+        let mut driver = Driver::new(task.clone(), own, self.clock.clone());
         driver.start(false);
-        Ok(Started {
-            id,
-            driver,
-            listening: Some(listening),
-            task,
-            last_report: Instant::now(),
-            done: false,
-            introduced: false,
-            node: None,
-        })
+        Ok(Started { id, driver, listening: Some(listening), task, node: None })
     }
 
     /// Runs until the agent above ends it.
     fn serve(&mut self, started: &mut Started, functions: &Functions) -> Result<(), AgentError> {
         loop {
-            if let Some(text) = self.take_orders(GO)? {
-                if !started.done || started.introduced {
-                    return Err(AgentError::BadOrders("to go before it was done, or twice"));
+            while let Some(order) = self.orders.pop_front() {
+                if let Order::Book(text) = order {
+                    started.node = self.node(started, &text, functions)?;
                 }
-                started.introduced = true;
-                started.node = self.node(started, &text, functions)?;
             }
             self.report(started)?;
             let wants = self.above.wants();
-            // A quarter of the silence after which it would be taken for lost, but at least a millisecond.
-            let limit = (started.task.limit / 4).max(Duration::from_millis(1));
+            let limit = self.session.wait_limit(self.clock.now());
             let ready =
                 started.driver.turn(&wants, limit).map_err(|error| AgentError::System("wait", error))?;
-            self.above.turn(&ready)?;
+            self.turn(&ready)?;
         }
     }
 
     /// Reports the state of the agents below.
     fn report(&mut self, started: &mut Started) -> Result<(), AgentError> {
+        let is_complete = started.driver.is_done();
         for answer in started.driver.answers() {
             self.above.queue_line(&answer.to_string())?;
         }
-        if !started.done && started.driver.is_done() {
-            started.done = true;
-            self.above.queue_line(&Answer::Done.to_string())?;
-        }
-        if !started.done && started.last_report.elapsed() >= started.task.limit / 4 {
-            started.last_report = Instant::now();
-            self.above.queue_line(&Answer::Wait.to_string())?;
+        if let Some(answer) = self.session.report(is_complete, self.clock.now()) {
+            self.above.queue_line(&answer.to_string())?;
         }
         started.driver.take_log().iter().for_each(|line| forward_log_line(line));
         Ok(())
+    }
+
+    /// Waits for events of the pipes to the agent above alone.
+    fn wait(&mut self) -> Result<(), AgentError> {
+        let wants = self.above.wants();
+        let mut waited: Vec<PollFd<'_>> =
+            wants.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+        let limit = self.session.wait_limit(self.clock.now());
+        // A failed conversion waits without a limit; the session's limit is two minutes.
+        match poll(&mut waited, Timespec::try_from(limit).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(AgentError::System("wait", error.into())),
+        }
+        let ready: Vec<PollFlags> = waited.iter().map(PollFd::revents).collect();
+        drop(waited);
+        self.turn(&ready)
+    }
+
+    /// Reads and writes what is ready.
+    fn turn(&mut self, ready: &[PollFlags]) -> Result<(), AgentError> {
+        if ready.get(1).is_some_and(|flags| !flags.is_empty()) {
+            self.above.write()?;
+        }
+        if ready.first().is_some_and(|flags| !flags.is_empty()) {
+            let mut chunk = Zeroizing::new([0; READ_MAX]);
+            let bytes = self.above.read(&mut *chunk)?;
+            if !bytes.is_empty() {
+                self.orders.extend(self.session.receive(bytes, self.clock.now())?);
+            }
+        }
+        match self.session.is_abandoned(self.clock.now()) {
+            true => Err(AgentError::ParentGone),
+            false => Ok(()),
+        }
     }
 
     /// Starts the node, once the address book has arrived. An agent that no other host reaches has no node, and
@@ -278,25 +269,6 @@ impl Agent {
         });
         node.map(Some)
     }
-
-    /// Returns a complete part of the orders, including the line that ends it, if it has arrived.
-    fn take_orders(&mut self, end: &str) -> Result<Option<Zeroizing<String>>, AgentError> {
-        let mut whole = None;
-        for line in std::mem::take(&mut self.above.received) {
-            if *line == ALIVE {
-                continue;
-            }
-            if whole.is_some() || self.part.len() + line.len() > PART_MAX {
-                return Err(AgentError::BadOrders("more than there is to say"));
-            }
-            self.part.push_str(&line);
-            self.part.push('\n');
-            if *line == end {
-                whole = Some(std::mem::take(&mut self.part));
-            }
-        }
-        Ok(whole)
-    }
 }
 
 impl Above {
@@ -308,15 +280,7 @@ impl Above {
         let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         rustix::stdio::dup2_stdin(&nothing)?;
         rustix::stdio::dup2_stdout(&nothing)?;
-        let lines = Lines::new(LINE_MAX);
-        Ok(Above {
-            input,
-            output,
-            lines,
-            received: Vec::new(),
-            heard_at: Instant::now(),
-            unsent: VecDeque::new(),
-        })
+        Ok(Above { input, output, unsent: VecDeque::new() })
     }
 
     /// Queues a line for the agent above.
@@ -329,53 +293,31 @@ impl Above {
         Ok(())
     }
 
-    /// The descriptors to poll, with the events; [`turn`](Self::turn) takes the results.
+    /// The descriptors to poll, with the events: input, and output if bytes are unsent.
     fn wants(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let output = (!self.unsent.is_empty()).then(|| (self.output.as_fd(), PollFlags::OUT));
         [(self.input.as_fd(), PollFlags::IN)].into_iter().chain(output).collect()
     }
 
-    /// Waits for events of these pipes alone.
-    fn wait(&mut self) -> Result<(), AgentError> {
-        let wants = self.wants();
-        let mut waited: Vec<PollFd<'_>> =
-            wants.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
-        let limit = Timespec { tv_sec: SILENCE_MAX.as_secs().cast_signed(), tv_nsec: 0 };
-        match poll(&mut waited, Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(AgentError::System("wait", error.into())),
+    /// Writes unsent bytes, as many as a writable pipe takes without blocking.
+    fn write(&mut self) -> Result<(), AgentError> {
+        let (first, _) = self.unsent.as_slices();
+        match write(&self.output, &first[..first.len().min(WRITE_MAX)]) {
+            Ok(count) => drop(self.unsent.drain(..count)),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return Err(AgentError::ParentGone),
         }
-        let ready: Vec<PollFlags> = waited.iter().map(PollFd::revents).collect();
-        drop(waited);
-        self.turn(&ready)
+        Ok(())
     }
 
-    /// Reads and writes what is ready.
-    fn turn(&mut self, ready: &[PollFlags]) -> Result<(), AgentError> {
-        if ready.get(1).is_some_and(|flags| !flags.is_empty()) {
-            let (first, _) = self.unsent.as_slices();
-            match write(&self.output, &first[..first.len().min(WRITE_MAX)]) {
-                Ok(count) => drop(self.unsent.drain(..count)),
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(_) => return Err(AgentError::ParentGone),
-            }
+    /// Reads from a readable pipe; returns no bytes if a signal has interrupted it.
+    fn read<'a>(&self, chunk: &'a mut [u8]) -> Result<&'a [u8], AgentError> {
+        match read(&self.input, &mut *chunk) {
+            Ok(0) => Err(AgentError::ParentGone),
+            Ok(count) => Ok(&chunk[..count]),
+            Err(Errno::INTR | Errno::AGAIN) => Ok(&[]),
+            Err(_) => Err(AgentError::ParentGone),
         }
-        if ready.first().is_some_and(|flags| !flags.is_empty()) {
-            let mut chunk = Zeroizing::new([0; READ_MAX]);
-            match read(&self.input, &mut *chunk) {
-                Ok(0) => return Err(AgentError::ParentGone),
-                Ok(count) => {
-                    self.heard_at = Instant::now();
-                    let received = &mut self.received;
-                    let lines =
-                        self.lines.add(&chunk[..count], |line| received.push(Zeroizing::new(line.into())));
-                    lines.map_err(|TooLong| AgentError::BadOrders("a line that is too long"))?;
-                }
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(_) => return Err(AgentError::ParentGone),
-            }
-        }
-        if self.heard_at.elapsed() > SILENCE_MAX { Err(AgentError::ParentGone) } else { Ok(()) }
     }
 }
 

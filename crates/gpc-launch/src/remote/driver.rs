@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -18,9 +18,10 @@ use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
 use crate::name_of;
+use chained_gpc::Clock;
 
-/// Interval of keep-alive lines to the agents below, which end [after a while](super::agent::SILENCE_MAX) without any.
-const ALIVE_PAUSE: Duration = Duration::from_secs(15);
+/// Maximum time of a wait without a deadline; an event ends the wait.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The argument that makes this program run a command that starts an agent on another host. An agent of the same
 /// machine is started without it.
@@ -33,23 +34,20 @@ pub(super) struct Driver {
     own: (OsString, Vec<OsString>),
     starting: Starting,
     processes: BTreeMap<usize, Process>,
-    begun: Instant,
-    /// When the last keep-alive line was sent.
-    told: Duration,
+    clock: Clock,
     up: Vec<Answer>,
     log: Vec<String>,
 }
 
 impl Driver {
     /// Creates the driver of a task; nothing is started yet.
-    pub(super) fn new(task: Task, own: (OsString, Vec<OsString>)) -> Driver {
+    pub(super) fn new(task: Task, own: (OsString, Vec<OsString>), clock: Clock) -> Driver {
         Driver {
             starting: Starting::new(task.fan_out, task.limit),
             task,
             own,
             processes: BTreeMap::new(),
-            begun: Instant::now(),
-            told: Duration::ZERO,
+            clock,
             up: Vec::new(),
             log: Vec::new(),
         }
@@ -100,7 +98,7 @@ impl Driver {
         also: &[(BorrowedFd<'_>, PollFlags)],
         limit: Duration,
     ) -> io::Result<Vec<PollFlags>> {
-        let limit = self.next_deadline().saturating_sub(self.now()).min(limit);
+        let limit = self.wait_limit().min(limit);
         let wants = self.processes.values().flat_map(Process::wants);
         let mut waited: Vec<PollFd<'_>> = also
             .iter()
@@ -125,9 +123,8 @@ impl Driver {
     /// the rest. Nothing is started after that.
     pub(super) fn end(&mut self, limit: Duration) {
         self.dismiss();
-        let deadline = self.now() + limit;
-        while !self.processes.is_empty() && self.now() < deadline {
-            let left = deadline.saturating_sub(self.now());
+        let limit = self.clock.limit(limit);
+        while let Some(left) = limit.left().filter(|_| !self.processes.is_empty()) {
             if self.turn(&[], left).is_err() {
                 break;
             }
@@ -146,14 +143,14 @@ impl Driver {
     }
 
     fn now(&self) -> Duration {
-        self.begun.elapsed()
+        self.clock.now()
     }
 
-    fn next_deadline(&self) -> Duration {
+    /// Time until something is due.
+    fn wait_limit(&self) -> Duration {
         let closed = self.processes.values().filter_map(Process::deadline);
-        let alive = (!self.processes.is_empty()).then_some(self.told + ALIVE_PAUSE);
-        let next = self.starting.deadline().into_iter().chain(closed).chain(alive).min();
-        next.unwrap_or(self.now() + ALIVE_PAUSE)
+        let next = self.starting.deadline().into_iter().chain(closed).min();
+        next.map_or(WAIT_MAX, |next| next.saturating_sub(self.now()))
     }
 
     /// Reads from and writes to all pipes, and handles expired time limits.
@@ -176,10 +173,6 @@ impl Driver {
                 self.starting.fail(number, &how, now);
             }
         }
-        if now >= self.told + ALIVE_PAUSE {
-            self.told = now;
-            self.send_to_all(&format!("{ALIVE}\n"));
-        }
         self.starting.tick(now);
         self.carry_out();
     }
@@ -189,6 +182,7 @@ impl Driver {
             match output {
                 Output::Up(answer) => self.up.push(answer),
                 Output::Log { line } => self.log.push(line),
+                Output::KeepAlive => self.send_to_all(&format!("{ALIVE}\n")),
                 // The poll reports its end, and then it is reaped.
                 Output::Kill { agent } => self.processes.get_mut(&agent).into_iter().for_each(Process::kill),
                 Output::Spawn { agent, share, same_host } => {

@@ -59,12 +59,9 @@
 //! If an agent's standard input ends, or nothing arrives for two minutes, the agent ends, with all that it has started.
 //! So everything ends when the root ends in any way. If a host in the middle is lost, everything below it ends. A
 //! command that is still trying to reach a host is ended by the system with the process that runs it (Linux).
-#![allow(
-    clippy::disallowed_methods,
-    reason = "processes are waited for by the clock, each wait with a limit"
-)]
 
 mod agent;
+mod agent_error;
 mod answer;
 mod driver;
 mod error;
@@ -72,12 +69,14 @@ mod lines;
 mod network;
 mod process;
 mod root;
+mod session;
 mod share;
 mod starting;
 mod task;
 mod words;
 
-pub use agent::{AgentError, Part, own_part};
+pub use agent::{Part, own_part};
+pub use agent_error::AgentError;
 pub use error::{LostProcesses, RemoteError};
 pub use network::{Network, NetworkError};
 pub use root::{RemoteLaunch, RemotePlan};

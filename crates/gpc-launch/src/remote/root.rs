@@ -27,6 +27,7 @@ use super::network::{Network, place};
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
 use crate::{NodeSettings, provide_files, this_program};
+use chained_gpc::Clock;
 use chained_gpc::peering::{PrivateKey, Secret};
 use chained_gpc::runtime::{Address, Builder, Job, Peers};
 use chained_gpc::wire::Shown;
@@ -204,7 +205,7 @@ impl RemoteLaunch {
         let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         let (ready, started) = channel();
         let supervisor = Supervisor {
-            driver: Driver::new(task, (exe.into(), plan.arguments.clone())),
+            driver: Driver::new(task, (exe.into(), plan.arguments.clone()), Clock::system()),
             stop: theirs,
             shared: Arc::clone(&shared),
             partial: plan.partial,

@@ -7,7 +7,10 @@
 //! are discarded, since its processes end with it. Once the agent is done, nothing is started again: its share is lost.
 //!
 //! Every wait has an end: an agent has `limit` to report, and may then never be silent for that long until it is done.
-//! Each failed agent removes an id from the rest, so the starts end as well.
+//! The number of ids of its share bounds the whole time. Each failed agent removes an id from the rest, so the starts
+//! end as well.
+//!
+//! Memory follows the share: each id is reported once, and lost once.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -29,6 +32,13 @@ const LOG_LINES_MAX: usize = 4;
 /// Maximum length of each of them, characters.
 const LOG_LINE_MAX: usize = 200;
 
+/// Interval of keep-alive lines to the agents below, which end after two minutes without any.
+const ALIVE_PAUSE: Duration = Duration::from_secs(15);
+
+/// Maximum time of a start for each id of a share, in limits: a process that fails may take one to greet, one to report,
+/// and one to fall silent. Without this bound an agent that reports only that it waits would keep the start open.
+const LIMITS_EACH: u32 = 3;
+
 /// Maximum number of agents that are being started from here and have not reported. Many hosts may be down, and each
 /// attempt costs a process and up to the whole limit.
 const UNANSWERED_MAX: usize = 64;
@@ -44,6 +54,8 @@ pub(super) enum Output {
     Up(Answer),
     /// A log line of an agent, or of the command that started it.
     Log { line: String },
+    /// Send a keep-alive line to all agents.
+    KeepAlive,
 }
 
 /// All agents that were started from here.
@@ -56,6 +68,8 @@ pub(super) struct Starting {
     /// Shares that wait until fewer agents are unanswered, each with whether it is on this host.
     waiting: VecDeque<(Share, bool)>,
     outputs: VecDeque<Output>,
+    /// When the last keep-alive lines were sent.
+    alive_at: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,11 +84,21 @@ enum Phase {
     Done,
 }
 
+/// The state of an id, as an agent has reported it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum IdState {
+    Unknown,
+    Running,
+    /// Its process was not started, or was lost later.
+    Gone,
+}
+
 #[derive(Debug)]
 struct Agent {
     share: Share,
     same_host: bool,
     phase: Phase,
+    begun: Duration,
     /// When it was started, or sent its last valid line.
     last_line: Duration,
     noise: u32,
@@ -83,14 +107,21 @@ struct Agent {
     log: VecDeque<String>,
     /// Its reports about its share, which count once it is done.
     answers: Vec<Answer>,
-    /// By id from the first of its share: whether it has been reported.
-    reported: Vec<bool>,
+    /// By id from the first of its share.
+    ids: Vec<IdState>,
 }
 
 impl Starting {
     /// Creates an empty start. `limit` is the maximum silence of an agent.
     pub(super) fn new(fan_out: NonZeroU32, limit: Duration) -> Starting {
-        Starting { fan_out, limit, agents: Vec::new(), waiting: VecDeque::new(), outputs: VecDeque::new() }
+        Starting {
+            fan_out,
+            limit,
+            agents: Vec::new(),
+            waiting: VecDeque::new(),
+            outputs: VecDeque::new(),
+            alive_at: Duration::ZERO,
+        }
     }
 
     /// Starts the agents that the first id of a share starts: its siblings on its host, and the agents of other hosts.
@@ -122,22 +153,27 @@ impl Starting {
     /// When [`tick`](Self::tick) is due, unless a line arrives before.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let open = self.agents.iter().flatten().filter(|agent| agent.phase != Phase::Done);
-        open.map(|agent| agent.last_line + self.limit).min()
+        let alive = self.has_agents().then(|| self.alive_at.saturating_add(ALIVE_PAUSE));
+        open.map(|agent| agent.deadline(self.limit)).chain(alive).min()
     }
 
-    /// Gives up the agents that have been silent for too long.
+    /// Gives up the agents that have been silent, or are starting others, for too long. Keeps the rest alive.
     pub(super) fn tick(&mut self, now: Duration) {
         for number in 0..self.agents.len() {
             let Some(agent) = &self.agents[number] else { continue };
-            if agent.phase != Phase::Done && now >= agent.last_line + self.limit {
-                let seconds = self.limit.as_secs_f64();
-                let why = match agent.phase {
-                    Phase::Launched | Phase::Greeted => format!("it did not answer within {seconds} s"),
-                    _ => format!("it fell silent for {seconds} s while it was starting others"),
-                };
+            if agent.phase != Phase::Done && now >= agent.deadline(self.limit) {
+                let why = agent.lateness(self.limit, now);
                 self.fail(number, &why, now);
             }
         }
+        if self.has_agents() && now >= self.alive_at.saturating_add(ALIVE_PAUSE) {
+            self.alive_at = now;
+            self.outputs.push_back(Output::KeepAlive);
+        }
+    }
+
+    fn has_agents(&self) -> bool {
+        self.agents.iter().any(Option::is_some)
     }
 
     /// Handles a line of an agent's standard output.
@@ -225,73 +261,99 @@ impl Starting {
 
 impl Agent {
     fn new(share: Share, same_host: bool, now: Duration) -> Agent {
-        let reported = vec![false; extent(&share).1 as usize];
+        let ids = vec![IdState::Unknown; extent(&share).1 as usize];
         Agent {
             share,
             same_host,
             phase: Phase::Launched,
+            begun: now,
             last_line: now,
             noise: 0,
             last_noise: String::new(),
             log: VecDeque::new(),
             answers: Vec::new(),
-            reported,
+            ids,
+        }
+    }
+
+    /// When it is given up, unless it is done.
+    fn deadline(&self, limit: Duration) -> Duration {
+        self.last_line.saturating_add(limit).min(self.begun.saturating_add(self.longest_start(limit)))
+    }
+
+    /// Maximum time until it is done.
+    fn longest_start(&self, limit: Duration) -> Duration {
+        limit.saturating_mul(LIMITS_EACH.saturating_mul(extent(&self.share).1))
+    }
+
+    /// Returns why it is given up at its deadline.
+    fn lateness(&self, limit: Duration, now: Duration) -> String {
+        let seconds = limit.as_secs_f64();
+        match self.phase {
+            Phase::Launched | Phase::Greeted => format!("it did not answer within {seconds} s"),
+            _ if now >= self.last_line.saturating_add(limit) => {
+                format!("it fell silent for {seconds} s while it was starting others")
+            }
+            _ => format!("it was still starting others after {} s", self.longest_start(limit).as_secs_f64()),
         }
     }
 
     /// Checks a report against the earlier ones; returns it if it goes up at once. The error is the line, as an error
     /// message quotes it.
     fn take(&mut self, answer: Answer, line: &str) -> Result<Option<Answer>, String> {
-        let bad = || Err(quoted(line));
-        let (own, count) = extent(&self.share);
+        let bad = || quoted(line);
+        let own = extent(&self.share).0;
         match (self.phase, answer) {
-            (Phase::Done, Answer::Lost(lost))
-                if lost.first >= own && lost.first - own + lost.count <= count =>
-            {
+            (Phase::Done, Answer::Lost(lost)) => {
+                self.mark_lost(lost.first, lost.count).ok_or_else(bad)?;
                 return Ok(Some(Answer::Lost(lost)));
             }
             (Phase::Greeted, Answer::Started(here)) if here.id == own => {
-                self.mark_reported(own, 1).ok_or_else(|| quoted(line))?;
+                self.mark_reported(own, 1, IdState::Running).ok_or_else(bad)?;
                 self.answers.push(Answer::Started(here));
                 self.phase = Phase::Reported;
             }
-            (Phase::Greeted | Phase::Reported, Answer::Wait) => {}
+            (Phase::Reported, Answer::Wait) => {}
             (Phase::Reported, Answer::Started(here)) => {
-                self.mark_reported(here.id, 1).ok_or_else(|| quoted(line))?;
+                self.mark_reported(here.id, 1, IdState::Running).ok_or_else(bad)?;
                 self.answers.push(Answer::Started(here));
             }
             (Phase::Reported, Answer::Down(down)) => {
-                self.mark_reported(down.first, down.count).ok_or_else(|| quoted(line))?;
+                self.mark_reported(down.first, down.count, IdState::Gone).ok_or_else(bad)?;
                 self.answers.push(Answer::Down(down));
             }
             // A process that it has started has gone while it is starting others.
-            (Phase::Reported, Answer::Lost(lost)) if self.are_reported(lost.first, lost.count) => {
+            (Phase::Reported, Answer::Lost(lost)) => {
+                self.mark_lost(lost.first, lost.count).ok_or_else(bad)?;
                 self.answers.push(Answer::Lost(lost));
             }
-            (Phase::Reported, Answer::Done) if self.reported.iter().all(|&reported| reported) => {
+            (Phase::Reported, Answer::Done) if !self.ids.contains(&IdState::Unknown) => {
                 self.phase = Phase::Done
             }
-            _ => return bad(),
+            _ => return Err(bad()),
         }
         Ok(None)
     }
 
-    /// Whether all these ids have been reported.
-    fn are_reported(&self, first: Id, count: u32) -> bool {
-        let start = first.checked_sub(extent(&self.share).0).map(|start| start as usize);
-        let reported = start.and_then(|start| self.reported.get(start..start.checked_add(count as usize)?));
-        reported.is_some_and(|reported| !reported.is_empty() && reported.iter().all(|&reported| reported))
+    /// The states of these ids; `None` if one of them is not in the share.
+    fn states(&mut self, first: Id, count: u32) -> Option<&mut [IdState]> {
+        let start = first.checked_sub(extent(&self.share).0)? as usize;
+        self.ids.get_mut(start..start.checked_add(count as usize)?)
     }
 
-    /// Marks these ids as reported; `None` if one already is, or is not in the share.
-    fn mark_reported(&mut self, first: Id, count: u32) -> Option<()> {
-        let start = first.checked_sub(extent(&self.share).0)? as usize;
-        let reported = self.reported.get_mut(start..start.checked_add(count as usize)?)?;
-        if reported.contains(&true) {
-            return None;
-        }
-        reported.fill(true);
-        Some(())
+    /// Stores the first report of these ids; `None` if one was reported before.
+    fn mark_reported(&mut self, first: Id, count: u32, state: IdState) -> Option<()> {
+        let states = self.states(first, count)?;
+        let is_new = states.iter().all(|&state| state == IdState::Unknown);
+        is_new.then(|| states.fill(state))
+    }
+
+    /// Stores the loss of these ids. The first of them is the lost agent, the others are those that it has started.
+    /// `None` if that agent did not run: a loss that is reported again and again would take memory each time.
+    fn mark_lost(&mut self, first: Id, count: u32) -> Option<()> {
+        let states = self.states(first, count)?;
+        let is_new = states.first() == Some(&IdState::Running) && !states.contains(&IdState::Unknown);
+        is_new.then(|| states.fill(IdState::Gone))
     }
 
     /// Returns the reason of a failure, with the host and its output.
@@ -311,3 +373,5 @@ impl Agent {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod worlds;

@@ -1,6 +1,6 @@
-//! Agents that start each other in virtual time, and fail in every way.
+//! Reports of agents, in every order. `worlds` has whole launches in virtual time.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
@@ -8,14 +8,14 @@ use super::super::answer::StartReport;
 use super::*;
 use chained_gpc::peering::PublicKey;
 
-const LIMIT: Duration = Duration::from_secs(30);
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
-fn hosts(count: u32, each: u32) -> Share {
+pub(super) fn hosts(count: u32, each: u32) -> Share {
     let host = |place| HostIds { first: 1 + place * each, count: each, name: format!("h{place}") };
     (0..count).map(host).collect()
 }
 
-fn here(id: Id) -> Answer {
+pub(super) fn here(id: Id) -> Answer {
     Answer::Started(StartReport {
         id,
         loopback: "127.0.0.1:5".parse().unwrap(),
@@ -25,191 +25,25 @@ fn here(id: Id) -> Answer {
     })
 }
 
-/// The outcome of the start of an agent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
-    Well,
-    /// Its command ends at once.
-    Refused,
-    /// It sends nothing.
-    Silent,
-    /// It reports, and ends while it is starting others.
-    Dies,
-    /// It sends invalid lines.
-    Babbles,
+/// A start of hosts with one process each, whose first agent has sent these lines.
+fn started(count: u32, fan_out: u32, lines: &[&str]) -> Starting {
+    let mut starting = Starting::new(NonZeroU32::new(fan_out).unwrap(), LIMIT);
+    starting.start_all(&hosts(count, 1), Duration::ZERO);
+    lines.iter().for_each(|line| starting.line(0, line, Duration::ZERO));
+    starting
 }
 
-/// Agents that start each other in virtual time.
-struct World {
-    agents: Vec<Simulated>,
-    /// By the first id of a share: the outcome of the process of that id, each time it is started.
-    fates: BTreeMap<Id, Fate>,
-    up: Vec<Answer>,
-    starts: usize,
-    now: Duration,
+fn outputs(starting: &mut Starting) -> Vec<Output> {
+    std::iter::from_fn(|| starting.next_output()).collect()
 }
 
-struct Simulated {
-    starting: Starting,
-    /// The index of the agent that started it, and its number there.
-    parent: Option<(usize, usize)>,
-    alive: bool,
-    done: bool,
-}
-
-impl World {
-    fn new(fan_out: u32, fates: BTreeMap<Id, Fate>) -> World {
-        let starting = Starting::new(NonZeroU32::new(fan_out).unwrap(), LIMIT);
-        let root = Simulated { starting, parent: None, alive: true, done: false };
-        World { agents: vec![root], fates, up: Vec::new(), starts: 0, now: Duration::ZERO }
-    }
-
-    fn run(&mut self, share: &Share) {
-        self.agents[0].starting.start_all(share, self.now);
-        while !self.agents[0].starting.is_done() {
-            while self.step() {}
-            let open = self.agents.iter().filter(|agent| agent.alive);
-            let Some(next) = open.filter_map(|agent| agent.starting.deadline()).min() else { break };
-            if self.agents[0].starting.is_done() {
-                break;
-            }
-            self.now = next;
-            // An agent that waits for another reports that before it would be taken for lost.
-            for place in 1..self.agents.len() {
-                if self.agents[place].alive && !self.agents[place].done {
-                    self.say(place, "wait");
-                }
-            }
-            for agent in self.agents.iter_mut().filter(|agent| agent.alive) {
-                agent.starting.tick(self.now);
-            }
-        }
-        while self.step() {}
-    }
-
-    /// Carries out one action of one agent; returns whether there was one.
-    fn step(&mut self) -> bool {
-        for place in 0..self.agents.len() {
-            if !self.agents[place].alive {
-                continue;
-            }
-            if let Some(output) = self.agents[place].starting.next_output() {
-                self.carry_out(place, output);
-                return true;
-            }
-            let agent = &mut self.agents[place];
-            if place > 0 && !agent.done && agent.starting.is_done() {
-                agent.done = true;
-                self.say(place, "done");
-                return true;
-            }
-        }
-        false
-    }
-
-    fn say(&mut self, place: usize, line: &str) {
-        let (parent, number) = self.agents[place].parent.unwrap();
-        self.agents[parent].starting.line(number, line, self.now);
-    }
-
-    fn carry_out(&mut self, place: usize, output: Output) {
-        match output {
-            Output::Up(answer) if place == 0 => self.up.push(answer),
-            Output::Up(answer) => self.say(place, &answer.to_string()),
-            Output::Log { .. } => {}
-            Output::Kill { agent } => {
-                let child = self.agents.iter().position(|child| child.parent == Some((place, agent)));
-                child.into_iter().for_each(|child| self.end(child));
-            }
-            Output::Spawn { agent, share, .. } => self.spawn(place, agent, &share),
-        }
-    }
-
-    fn spawn(&mut self, place: usize, number: usize, share: &Share) {
-        self.starts += 1;
-        let (id, now) = (share[0].first, self.now);
-        let fate = self.fates.get(&id).copied().unwrap_or(Fate::Well);
-        let parent = &mut self.agents[place].starting;
-        match fate {
-            Fate::Silent => return,
-            Fate::Refused => {
-                parent.log_line(number, "ssh: No route to host");
-                return parent.fail(number, "exit status 255", now);
-            }
-            Fate::Babbles => {
-                for _ in 0..=NOISE_MAX {
-                    parent.line(number, "y", now);
-                }
-                return;
-            }
-            Fate::Dies | Fate::Well => {}
-        }
-        parent.line(number, "Welcome to this machine", now);
-        parent.line(number, GREETING, now);
-        parent.line(number, &here(id).to_string(), now);
-        if fate == Fate::Dies && (share.len() > 1 || share[0].count > 1) {
-            return self.agents[place].starting.fail(number, "killed by signal 9 (SIGKILL)", now);
-        }
-        let mut starting = Starting::new(parent.fan_out, LIMIT);
-        starting.start_below(share, now);
-        self.agents.push(Simulated { starting, parent: Some((place, number)), alive: true, done: false });
-    }
-
-    fn end(&mut self, place: usize) {
-        self.agents[place].alive = false;
-        let below = (0..self.agents.len()).filter(|&other| {
-            self.agents[other].alive && self.agents[other].parent.is_some_and(|(parent, _)| parent == place)
-        });
-        below.collect::<Vec<_>>().into_iter().for_each(|child| self.end(child));
-    }
-
-    /// The ids that run, and those that do not.
-    fn result(&self) -> (Vec<Id>, Vec<Id>) {
-        let (mut there, mut gone) = (Vec::new(), Vec::new());
-        for answer in &self.up {
-            match answer {
-                Answer::Started(here) => there.push(here.id),
-                Answer::Down(down) => gone.extend(down.first..down.first + down.count),
-                other => panic!("{other} goes up to nobody"),
-            }
-        }
-        there.sort_unstable();
-        gone.sort_unstable();
-        (there, gone)
-    }
-}
-
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![
-        4 => Just(Fate::Well),
-        1 => Just(Fate::Refused),
-        1 => Just(Fate::Silent),
-        1 => Just(Fate::Dies),
-        1 => Just(Fate::Babbles),
-    ]
+/// The reports that go up.
+fn reports(starting: &mut Starting) -> Vec<Answer> {
+    let up = |output| if let Output::Up(answer) = output { Some(answer) } else { None };
+    outputs(starting).into_iter().filter_map(up).collect()
 }
 
 proptest! {
-    /// With any outcomes, each id is reported once, as running or not, and a lost host costs no other.
-    #[test]
-    fn each_id_is_known_once_and_a_lost_host_costs_itself_alone(
-        count in 1u32..40, each in 1u32..4, fan_out in 1u32..9, fates in proptest::collection::vec(fate(), 120),
-    ) {
-        let fates: BTreeMap<Id, Fate> = (1..).zip(fates).filter(|(_, fate)| *fate != Fate::Well).collect();
-        let mut world = World::new(fan_out, fates.clone());
-        let share = hosts(count, each);
-        world.run(&share);
-        let (there, gone) = world.result();
-        let mut all = [there.clone(), gone.clone()].concat();
-        all.sort_unstable();
-        prop_assert_eq!(all, (1..=count * each).collect::<Vec<_>>());
-        for id in gone {
-            // The process itself has failed, or the first process of its host.
-            let host = &share[((id - 1) / each) as usize];
-            prop_assert!(fates.contains_key(&id) || fates.contains_key(&host.first), "{id} of {host:?}");
-        }
-    }
-
     /// Invalid lines do no harm.
     #[test]
     fn any_lines_are_taken_or_cost_the_agent(lines in proptest::collection::vec("(chained-gpc-agent 1|done|wait|down [1-9] [1-9] x|lost 2 1 y|[a-z ]{0,9})", 0..20)) {
@@ -223,15 +57,6 @@ proptest! {
         let there = outputs.iter().any(|output| matches!(output, Output::Up(Answer::Started(_))));
         prop_assert!(killed <= 1 && !there);
     }
-}
-
-#[test]
-fn all_are_started_through_a_tree() {
-    let mut world = World::new(4, BTreeMap::new());
-    world.run(&hosts(64, 2));
-    assert_eq!(world.result().0, (1..=128).collect::<Vec<_>>());
-    let own = world.agents.iter().filter(|agent| agent.parent.is_some_and(|(parent, _)| parent == 0)).count();
-    assert_eq!((own, world.starts), (4, 128));
 }
 
 #[test]
@@ -273,13 +98,181 @@ fn who_is_lost_after_that_takes_its_share_along_and_nobody_is_started_again() {
     );
 }
 
+/// An agent that reported the same loss again and again filled the memory of all agents above it.
 #[test]
-fn hosts_that_are_all_down_are_not_tried_all_at_once() {
-    let fates = (1..=2000).map(|id| (id, Fate::Silent)).collect();
-    let mut world = World::new(8, fates);
-    world.run(&hosts(2000, 1));
-    assert_eq!(world.result().1.len(), 2000);
-    assert_eq!(world.starts, 2000);
-    // 64 at a time.
-    assert!(world.now <= LIMIT * 40, "{:?}", world.now);
+fn a_loss_is_reported_once() {
+    let lines = [GREETING, &here(1).to_string(), &here(2).to_string(), &here(3).to_string()];
+    for is_done in [false, true] {
+        let mut starting = started(3, 1, &lines);
+        if is_done {
+            starting.line(0, "done", LIMIT / 2);
+        }
+        starting.line(0, "lost 3 1 host h2: killed", LIMIT / 2);
+        // The agent above it is lost later, with all that it has started.
+        starting.line(0, "lost 2 2 host h1: killed", LIMIT / 2);
+        let before = outputs(&mut starting);
+        assert!(!before.iter().any(|output| matches!(output, Output::Kill { .. })), "{before:?}");
+        starting.line(0, "lost 3 1 host h2: killed", LIMIT / 2);
+        let after = outputs(&mut starting);
+        assert_eq!(after[0], Output::Kill { agent: 0 }, "{after:?}");
+        let Output::Up(Answer::Lost(loss) | Answer::Down(loss)) = &after[1] else { panic!("{after:?}") };
+        assert!(loss.why.contains("it says `lost 3 1 host h2: killed`"), "{}", loss.why);
+        assert_eq!(loss.count, if is_done { 3 } else { 1 });
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_true_costs_the_agent() {
+    let (first, second) = (here(1).to_string(), here(2).to_string());
+    for lies in [
+        &[&*second][..],
+        &["wait"],
+        &["done"],
+        &["lost 1 1 x"],
+        &["down 1 1 x"],
+        &[GREETING],
+        &[&first, &first],
+        &[&first, "down 1 1 x"],
+        &[&first, "done"],
+        &[&first, "down 2 3 x"],
+        &[&first, "down 2 1 x", &second],
+        &[&first, "down 2 1 x", "lost 2 1 x"],
+        &[&first, "lost 2 1 x"],
+        &[&first, "lost 1 4 x"],
+        &[&first, &second, "down 3 1 x", "lost 2 3 x"],
+        &[&first, &second, "down 3 1 x", "done", "wait"],
+        &[&first, &second, "down 3 1 x", "done", "done"],
+        &[&first, &second, "down 3 1 x", "done", "lost 3 1 x"],
+        &[&first, &second, "down 3 1 x", "done", &first],
+        &[&first, "here 4 127.0.0.1:1 - x y"],
+    ] {
+        let mut starting = started(3, 1, &[GREETING]);
+        let (lie, true_lines) = lies.split_last().unwrap();
+        true_lines.iter().for_each(|line| starting.line(0, line, Duration::ZERO));
+        let killed = |starting: &mut Starting| {
+            outputs(starting).iter().filter(|output| matches!(output, Output::Kill { .. })).count()
+        };
+        assert_eq!(killed(&mut starting), 0, "{lies:?}");
+        starting.line(0, lie, Duration::ZERO);
+        assert_eq!(killed(&mut starting), 1, "{lies:?}");
+    }
+}
+
+/// The limits of an agent: each valid line begins a new one, up to the limit of the whole start.
+#[test]
+fn an_agent_may_report_until_its_limit() {
+    let nanosecond = Duration::from_nanos(1);
+    let (first, second) = (here(1).to_string(), here(2).to_string());
+    for (lines, why) in [
+        (&[][..], "host h0: it did not answer within 30 s"),
+        (&[GREETING], "host h0: it did not answer within 30 s"),
+        (&[GREETING, &first], "host h0: it fell silent for 30 s while it was starting others"),
+        (&[GREETING, &first, "wait"], "host h0: it fell silent for 30 s while it was starting others"),
+        (&[GREETING, &first, &second], "host h0: it fell silent for 30 s while it was starting others"),
+    ] {
+        let mut starting = started(9, 1, &[]);
+        let mut last = Duration::ZERO;
+        for line in lines {
+            last += LIMIT - nanosecond;
+            starting.tick(last);
+            starting.line(0, line, last);
+        }
+        assert!(starting.deadline().unwrap() <= last + LIMIT);
+        starting.tick(last + LIMIT - nanosecond);
+        assert_eq!(reports(&mut starting), [], "{lines:?}");
+        starting.tick(last + LIMIT);
+        let reports = reports(&mut starting);
+        let [Answer::Down(loss)] = &reports[..] else { panic!("{lines:?}: {reports:?}") };
+        assert!(loss.why.starts_with(why), "{}", loss.why);
+    }
+}
+
+/// An agent that reported that it waits, and nothing else, kept the start open for ever.
+#[test]
+fn an_agent_does_not_keep_the_start_open_by_waiting() {
+    let mut starting = started(2, 1, &[GREETING, &here(1).to_string()]);
+    let whole = LIMIT * LIMITS_EACH * 2;
+    let mut now = Duration::ZERO;
+    while now + LIMIT / 4 < whole {
+        now += LIMIT / 4;
+        starting.line(0, "wait", now);
+        starting.tick(now);
+        assert_eq!(reports(&mut starting), [], "{now:?}");
+    }
+    starting.tick(whole - Duration::from_nanos(1));
+    assert_eq!(reports(&mut starting), []);
+    starting.tick(whole);
+    let reports = reports(&mut starting);
+    let [Answer::Down(loss)] = &reports[..] else { panic!("{reports:?}") };
+    assert_eq!(loss.why, "host h0: it was still starting others after 180 s");
+}
+
+/// An agent may be done, and live for any time.
+#[test]
+fn an_agent_that_is_done_has_no_limit_and_is_kept_alive() {
+    let mut starting = started(1, 1, &[GREETING, &here(1).to_string(), "done"]);
+    assert_eq!(reports(&mut starting), [here(1)]);
+    let mut now = Duration::ZERO;
+    for _ in 0..400 {
+        let due = starting.deadline().unwrap();
+        assert_eq!(due, now + ALIVE_PAUSE);
+        starting.tick(due - Duration::from_nanos(1));
+        assert_eq!(outputs(&mut starting), []);
+        starting.tick(due);
+        assert_eq!(outputs(&mut starting), [Output::KeepAlive]);
+        now = due;
+    }
+    starting.fail(0, "exit status 1", now);
+    assert_eq!((starting.deadline(), starting.is_done()), (None, true));
+    let _ = outputs(&mut starting);
+    starting.tick(now + LIMIT);
+    assert_eq!(outputs(&mut starting), []);
+}
+
+#[test]
+fn the_longest_limit_does_not_overflow() {
+    let mut starting = Starting::new(NonZeroU32::MIN, Duration::MAX);
+    starting.start_all(&hosts(3, 2), Duration::from_secs(9));
+    starting.tick(Duration::from_secs(1 << 40));
+    assert_eq!(reports(&mut starting), []);
+}
+
+#[test]
+fn as_many_lines_of_a_login_shell_are_passed_over_as_may_be() {
+    let mut starting = started(2, 1, &["y"; NOISE_MAX as usize]);
+    assert_eq!(reports(&mut starting), []);
+    starting.line(0, "z", Duration::ZERO);
+    let reports = reports(&mut starting);
+    let [Answer::Down(loss)] = &reports[..] else { panic!("{reports:?}") };
+    assert_eq!(loss.why, "host h0: it says much that is nothing of this program, such as `z`");
+}
+
+/// The last lines of the command that reaches a host explain why it failed. Later lines are log lines of the agent.
+#[test]
+fn the_last_lines_of_a_log_explain_a_failure_and_later_ones_are_forwarded() {
+    let mut starting = started(2, 1, &[]);
+    for line in ["1", "2", " ", "3", "4", "5", &"l".repeat(LOG_LINE_MAX + 1)] {
+        starting.log_line(0, line);
+    }
+    starting.fail(0, "exit status 255", Duration::ZERO);
+    let long = "l".repeat(LOG_LINE_MAX);
+    let first = LossReport::new(1, 1, &format!("host h0: exit status 255: 3; 4; 5; {long}"));
+    assert_eq!(reports(&mut starting), [Answer::Down(first)]);
+    starting.line(1, GREETING, Duration::ZERO);
+    starting.line(1, &here(2).to_string(), Duration::ZERO);
+    starting.log_line(1, "it works");
+    assert_eq!(outputs(&mut starting), [Output::Log { line: "it works".into() }]);
+}
+
+#[test]
+fn late_events_of_a_lost_agent_change_nothing() {
+    let mut starting = started(2, 1, &[]);
+    starting.fail(0, "exit status 1", Duration::ZERO);
+    let _ = outputs(&mut starting);
+    for number in [0, 7] {
+        starting.line(number, GREETING, Duration::ZERO);
+        starting.log_line(number, "late");
+        starting.fail(number, "again", Duration::ZERO);
+    }
+    assert_eq!(outputs(&mut starting), []);
 }
