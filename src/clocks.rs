@@ -51,7 +51,13 @@ impl Clock {
 
     /// A time limit that begins now.
     pub fn limit(&self, limit: Duration) -> TimeLimit {
-        TimeLimit { until: self.now().saturating_add(limit), clock: self.clone(), duration: limit }
+        self.limit_of_which(limit, Duration::ZERO)
+    }
+
+    /// A time limit that has begun before: `passed` of it is over.
+    pub fn limit_of_which(&self, limit: Duration, passed: Duration) -> TimeLimit {
+        let until = self.now().saturating_add(limit.saturating_sub(passed));
+        TimeLimit { until, clock: self.clone(), duration: limit }
     }
 }
 
@@ -103,6 +109,9 @@ mod tests {
         seconds.store(35, Ordering::Relaxed);
         assert_eq!((limit.left(), limit.is_over()), (None, true));
         assert!(clock.limit(Duration::MAX).left().is_some());
+        let begun = clock.limit_of_which(Duration::from_secs(30), Duration::from_secs(29));
+        assert_eq!((begun.left(), begun.duration()), (Some(Duration::from_secs(1)), Duration::from_secs(30)));
+        assert!(clock.limit_of_which(Duration::from_secs(30), Duration::from_secs(31)).is_over());
     }
 
     /// If the machine's clock was set back between two runs, a restarted service had resources that were created in its

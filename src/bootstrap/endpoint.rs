@@ -1,8 +1,7 @@
 //! The listener and the key of a process, before its node starts with them.
-#![allow(clippy::disallowed_methods, reason = "the time that is left is read from the clock")]
 
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -25,9 +24,8 @@ impl Endpoint {
         id: Id,
         one_host: Option<bool>,
         wanted: Option<IpAddr>,
-        (link, until): (LinkKind, Instant),
+        (link, left): (LinkKind, Duration),
     ) -> Result<(Entry, Endpoint), BootstrapError> {
-        let left = until.saturating_duration_since(Instant::now());
         let listener = place::listen(id, one_host, wanted, (link, left))?;
         let address = listener.address().map_err(|error| BootstrapError::System {
             doing: "cannot tell where this process listens",

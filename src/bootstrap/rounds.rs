@@ -4,14 +4,10 @@
 //! every id, and each id replies once it has learned them. A third call announces that all ids have. So a process that
 //! has its [`Member`](super::Member) may call any other id. If one fails, id 0 announces that to the ids that it
 //! reaches.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a process waits for the calls of id 0 by the clock, with a limit"
-)]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use gpc_trees::Id;
@@ -20,6 +16,7 @@ use super::entry::Entry;
 use super::exchange::TREE;
 use super::watch::Watch;
 use super::{BootstrapError, table};
+use crate::TimeLimit;
 use crate::chain::Reply;
 use crate::runtime::{Access, Call, Deferred, FuncHandle, Functions, Node, Placement};
 use crate::wire::Shown;
@@ -136,8 +133,13 @@ impl Rounds {
     }
 
     /// The part of id 0: gathers the entries, and returns them once every id has them.
-    pub(super) fn lead(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
-        self.lead_all(node, count, until).inspect_err(|error| self.give_up(node, count, error))
+    pub(super) fn lead(
+        &self,
+        node: &Node,
+        count: u32,
+        limit: &TimeLimit,
+    ) -> Result<Vec<Entry>, BootstrapError> {
+        self.lead_all(node, count, limit).inspect_err(|error| self.give_up(node, count, error))
     }
 
     /// Announces to all reachable ids that the exchange has failed. The others detect that this process has gone.
@@ -154,21 +156,21 @@ impl Rounds {
         node: &Node,
         watch: Option<&mut Watch>,
         count: u32,
-        until: Instant,
+        limit: &TimeLimit,
     ) -> Result<(), BootstrapError> {
         let Some(watch) = watch else {
-            let call = Call::new(self.up).ids(0..count).tree(TREE).limit(left(until));
+            let call = Call::new(self.up).ids(0..count).tree(TREE).limit(left(limit));
             let announcement = node.call(call).and_then(|handle| handle.wait());
             return announcement
                 .map(drop)
                 .map_err(BootstrapError::from)
                 .inspect_err(|error| self.give_up(node, count, error));
         };
-        self.receive_go(watch, until)
+        self.receive_go(watch, limit)
     }
 
-    fn receive_go(&self, watch: &mut Watch, until: Instant) -> Result<(), BootstrapError> {
-        match self.receive(watch, until)? {
+    fn receive_go(&self, watch: &mut Watch, limit: &TimeLimit) -> Result<(), BootstrapError> {
+        match self.receive(watch, limit)? {
             Announcement::Go => Ok(()),
             Announcement::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
             Announcement::Table(_, token) => {
@@ -178,8 +180,8 @@ impl Rounds {
         }
     }
 
-    fn lead_all(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
-        let gather = Call::new(self.entry).ids(0..count).tree(TREE).limit(left(until));
+    fn lead_all(&self, node: &Node, count: u32, limit: &TimeLimit) -> Result<Vec<Entry>, BootstrapError> {
+        let gather = Call::new(self.entry).ids(0..count).tree(TREE).limit(left(limit));
         let gathered = node.call(gather)?.wait()?;
         let mut entries = Vec::new();
         for reply in gathered.replies().map_err(|error| useless(0, error.to_string()))? {
@@ -188,8 +190,8 @@ impl Rounds {
                 .push(text.parse().map_err(|fault: super::EntryError| useless(reply.id, fault.to_string()))?);
         }
         let text = table::to_text(&entries);
-        node.call(self.say(TABLE, count).data(text).limit(left(until)))?.wait()?;
-        node.call(self.say(GO, count).limit(left(until)))?.wait()?;
+        node.call(self.say(TABLE, count).data(text).limit(left(limit)))?.wait()?;
+        node.call(self.say(GO, count).limit(left(limit)))?.wait()?;
         Ok(entries)
     }
 
@@ -202,10 +204,10 @@ impl Rounds {
         &self,
         watch: &mut Watch,
         count: u32,
-        until: Instant,
+        limit: &TimeLimit,
         learn: impl FnOnce(&[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
-        let (text, token) = match self.receive(watch, until)? {
+        let (text, token) = match self.receive(watch, limit)? {
             Announcement::Table(text, token) => (text, token),
             Announcement::GivenUp(why) => return Err(BootstrapError::GivenUp(why)),
             Announcement::Go => {
@@ -221,15 +223,15 @@ impl Rounds {
             }
         };
         token.reply(Reply::default());
-        self.receive_go(watch, until).map(|()| entries)
+        self.receive_go(watch, limit).map(|()| entries)
     }
 
     /// Waits for an announcement of id 0, as long as one can arrive.
-    fn receive(&self, watch: &mut Watch, until: Instant) -> Result<Announcement, BootstrapError> {
-        let begun = Instant::now();
+    fn receive(&self, watch: &mut Watch, limit: &TimeLimit) -> Result<Announcement, BootstrapError> {
+        let whole = left(limit);
         // Terminates: the time limit passes.
         loop {
-            let left = left(until);
+            let left = left(limit);
             if let Some(announcement) = self.announcements.pop(left.min(CHECK_INTERVAL)) {
                 return Ok(announcement);
             }
@@ -239,8 +241,7 @@ impl Rounds {
                 return announcement.ok_or_else(|| BootstrapError::Gone(watch.watched()));
             }
             if left.is_zero() {
-                let limit = begun.elapsed();
-                return Err(BootstrapError::Late { from: watch.watched(), limit });
+                return Err(BootstrapError::Late { from: watch.watched(), limit: whole });
             }
         }
     }
@@ -259,6 +260,6 @@ fn useless(of: Id, why: String) -> BootstrapError {
     BootstrapError::Entry { of, why }
 }
 
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
+fn left(limit: &TimeLimit) -> Duration {
+    limit.left().unwrap_or_default()
 }

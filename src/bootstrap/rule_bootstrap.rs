@@ -3,12 +3,11 @@
 //!
 //! A process listens once its children in the tree listen, and goes on once its parent listens. So when the children of
 //! id 0 listen, all processes do. A late process is waited for, not treated as lost.
-#![allow(clippy::disallowed_methods, reason = "processes that are not there yet are waited for by the clock")]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
 
@@ -18,6 +17,7 @@ use super::entry::{Entry, host_name};
 use super::exchange::neighbours;
 use super::place::{self, Place};
 use super::rule::{Resolve, Rule};
+use crate::TimeLimit;
 use crate::peering::Secret;
 use crate::runtime::{Address, Listener};
 
@@ -41,19 +41,19 @@ impl RuleBootstrap {
     pub(super) fn meet(
         &self,
         wanted: Option<IpAddr>,
-        until: Instant,
+        limit: &TimeLimit,
     ) -> Result<(Entry, Endpoint, BTreeMap<Id, Entry>), BootstrapError> {
         let rule = &self.rule;
         let (parent, children) = neighbours(rule.id(), rule.count());
         let ids = [rule.id()].into_iter().chain(parent).chain(children.iter().copied());
         let mut found: BTreeMap<Id, Address> =
-            self.resolve.addresses(rule, ids, left(until))?.into_iter().collect();
+            self.resolve.addresses(rule, ids, left(limit))?.into_iter().collect();
         let awaited: Vec<(Id, Address)> =
             children.iter().filter_map(|id| Some((*id, found.get(id)?.clone()))).collect();
-        wait_for(&awaited, until)?;
+        wait_for(&awaited, limit)?;
         let own = found.remove(&rule.id()).ok_or(BootstrapError::NoAddress)?;
         let all_local = own.is_local() && found.values().all(Address::is_local);
-        let (listener, reached) = listen(&own, all_local, wanted, left(until))?;
+        let (listener, reached) = listen(&own, all_local, wanted, left(limit))?;
         let Place { host, reach } = Place::this_host();
         // An address of this host has this host's reach; the reach of others is unknown.
         let here = |address: &Address| if address.is_local() { reach } else { 0 };
@@ -106,23 +106,24 @@ fn listen(
 }
 
 /// Waits until a process listens at each of these addresses.
-pub(super) fn wait_for(awaited: &[(Id, Address)], until: Instant) -> Result<(), BootstrapError> {
-    let (begun, mut pause) = (Instant::now(), PAUSES[0]);
+#[expect(clippy::disallowed_methods, reason = "no event announces that another process listens")]
+pub(super) fn wait_for(awaited: &[(Id, Address)], limit: &TimeLimit) -> Result<(), BootstrapError> {
+    let (whole, mut pause) = (left(limit), PAUSES[0]);
     let mut missing: Vec<&(Id, Address)> = awaited.iter().collect();
     // Terminates: the time limit passes.
     loop {
-        missing.retain(|(_, address)| !address.is_answered(LOOK.min(left(until)).max(PAUSES[0])));
+        missing.retain(|(_, address)| !address.is_answered(LOOK.min(left(limit)).max(PAUSES[0])));
         let Some((_, first)) = missing.first() else { return Ok(()) };
-        if left(until).is_zero() {
+        if left(limit).is_zero() {
             let ids = IdList::from_ids(missing.iter().map(|(id, _)| *id));
             let ids = ids.map_or_else(|error| error.to_string(), |ids| ids.to_string());
-            return Err(BootstrapError::Absent { ids, address: first.clone(), limit: begun.elapsed() });
+            return Err(BootstrapError::Absent { ids, address: first.clone(), limit: whole });
         }
-        thread::sleep(pause.min(left(until)));
+        thread::sleep(pause.min(left(limit)));
         pause = PAUSES[1].min(2 * pause);
     }
 }
 
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
+fn left(limit: &TimeLimit) -> Duration {
+    limit.left().unwrap_or_default()
 }

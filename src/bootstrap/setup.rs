@@ -1,8 +1,6 @@
 //! Builder of a member: the state of a process before it has a node (its id, the number of processes, the means of
 //! exchange), and how its node starts.
 
-#![allow(clippy::disallowed_methods, reason = "the exchange has a time limit")]
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -26,6 +24,7 @@ use super::{BootstrapError, Resolve, Rule, Space, read_secret};
 use crate::peering::Secret;
 use crate::runtime::{Builder, Functions, LinkKind, Node, Peer, Peers};
 use crate::wire::Job;
+use crate::{Clock, TimeLimit};
 
 /// Default time limit of the whole bootstrap, from the first message to the launcher until each process knows the
 /// others. Processes of a large job do not start at the same moment.
@@ -194,11 +193,12 @@ impl Bootstrap {
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Member, BootstrapError> {
         let Bootstrap { place, launcher, method, limit, begun, link, address } = self;
-        let until = begun.unwrap_or_else(Instant::now) + limit;
+        let clock = Clock::system();
+        let limit = clock.limit_of_which(limit, begun.map_or(Duration::ZERO, |begun| begun.elapsed()));
         let wanted = std::env::var(HOST_ADDRESS).ok();
         let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
         let Startup { id, count, mine, own, met, groups, farewell } =
-            begin(method, place, (wanted, link), (limit, until))?;
+            begin(method, place, (wanted, link), &limit)?;
         let rounds = Rounds::register(functions, &mine)?;
         let (all, ruled) = (matches!(met, KnownEntries::All(..)), matches!(met, KnownEntries::Rule { .. }));
         let (trust, mut known) = met.into_parts();
@@ -210,9 +210,9 @@ impl Bootstrap {
         let watch = match parent.map(|parent| Ok((parent, address(parent)?))).transpose() {
             Ok(Some((parent, Some(address)))) => {
                 if ruled {
-                    wait_for(&[(parent, address.clone())], until)?;
+                    wait_for(&[(parent, address.clone())], &limit)?;
                 }
-                Some(Watch::new(&node, parent, address)?)
+                Some(Watch::new(&node, parent, address, &clock)?)
             }
             Ok(_) => None,
             Err(why) => return Err(BootstrapError::Unreachable(why)),
@@ -231,9 +231,9 @@ impl Bootstrap {
         };
         match count {
             1 => {}
-            _ if all => rounds.go(&member.node, member.watch.as_mut(), count, until)?,
+            _ if all => rounds.go(&member.node, member.watch.as_mut(), count, &limit)?,
             // Each id knows only its neighbours, which at some ids are all of them.
-            _ => known = introduce(&mut member, &rounds, &mine, known, until)?,
+            _ => known = introduce(&mut member, &rounds, &mine, known, &limit)?,
         }
         member.peers = peers(id, &mine, &known, trust.job)?;
         member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;
@@ -259,29 +259,30 @@ fn begin(
     method: ExchangeMethod,
     place: Option<(Id, u32)>,
     (wanted, link): (Option<IpAddr>, LinkKind),
-    (limit, until): (Duration, Instant),
+    limit: &TimeLimit,
 ) -> Result<Startup, BootstrapError> {
     // Only a meeting has no place. Its abstract addresses are unique without an id.
     let (id, count) = place.unwrap_or_default();
     let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
+    let left = || limit.left().unwrap_or_default();
     let startup =
         |mine, own, met| Startup { id, count, mine, own, met, groups: None, farewell: Farewell::default() };
     Ok(match method {
         ExchangeMethod::Space(mut space) => {
-            let (mine, own) = Endpoint::listen(id, space.one_host(), wanted, (link, until))?;
-            let met = meet(space.as_mut(), &mine, drawn()?, until)?;
+            let (mine, own) = Endpoint::listen(id, space.one_host(), wanted, (link, left()))?;
+            let met = meet(space.as_mut(), &mine, drawn()?, limit)?;
             let farewell = Farewell::to_launcher(space);
             Startup { farewell, ..startup(mine, own, KnownEntries::Neighbours(met)) }
         }
         ExchangeMethod::Allgather(exchange) => {
             // A single process is on one host.
-            let (mine, own) = Endpoint::listen(id, (count == 1).then_some(true), wanted, (link, until))?;
+            let (mine, own) = Endpoint::listen(id, (count == 1).then_some(true), wanted, (link, left()))?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
             startup(mine, own, KnownEntries::All(Trust::of(common), entries))
         }
         ExchangeMethod::Meeting(meet) => {
-            let (mine, own) = Endpoint::listen(id, None, wanted, (link, until))?;
-            let within = MeetingLimit { limit, left: until.saturating_duration_since(Instant::now()) };
+            let (mine, own) = Endpoint::listen(id, None, wanted, (link, left()))?;
+            let within = MeetingLimit { limit: limit.duration(), left: left() };
             let meeting = meet(&mine.to_string(), within)?;
             let CheckedMeeting { id, count, job, secret, entries, hosts, farewell } =
                 check_meeting(meeting, &mine)?;
@@ -290,7 +291,7 @@ fn begin(
             Startup { id, count, groups, farewell, ..startup(mine, own, KnownEntries::All(trust, entries)) }
         }
         ExchangeMethod::Rule(ruled) => {
-            let (mine, own, entries) = ruled.meet(wanted, until)?;
+            let (mine, own, entries) = ruled.meet(wanted, limit)?;
             let trust =
                 Trust { job: ruled.rule.job(), secret: ruled.secret, first_run: !ruled.rule.may_restart() };
             startup(mine, own, KnownEntries::Rule { trust, entries })
@@ -326,13 +327,13 @@ fn meet(
     space: &mut dyn Space,
     mine: &Entry,
     drawn: Option<Common>,
-    until: Instant,
+    limit: &TimeLimit,
 ) -> Result<ExchangeResult, BootstrapError> {
     let (launcher, max) = (space.launcher(), space.value_max());
     let room = || BootstrapError::Room { launcher, max };
     let exchange = Exchange::new(space.id(), space.count(), &mine.to_string(), drawn, max);
     let mut exchange = exchange.ok_or_else(room)?;
-    let left = || until.saturating_duration_since(Instant::now());
+    let left = || limit.left().unwrap_or_default();
     // Terminates: the exchange has a bounded number of operations.
     while let Some(want) = exchange.want() {
         match want {
@@ -394,7 +395,7 @@ fn introduce(
     rounds: &Rounds,
     mine: &Entry,
     known: BTreeMap<Id, Entry>,
-    until: Instant,
+    limit: &TimeLimit,
 ) -> Result<BTreeMap<Id, Entry>, BootstrapError> {
     let Member { node, count, watch, .. } = member;
     let me = node.id();
@@ -406,11 +407,11 @@ fn introduce(
     };
     let entries = match watch {
         None => {
-            let entries = rounds.lead(node, *count, until)?;
+            let entries = rounds.lead(node, *count, limit)?;
             learn(&entries)?;
             entries
         }
-        Some(watch) => rounds.follow(watch, *count, until, learn)?,
+        Some(watch) => rounds.follow(watch, *count, limit, learn)?,
     };
     Ok((0..).zip(entries).collect())
 }

@@ -1,11 +1,11 @@
 //! Watches the id that a process depends on: its parent in the tree, and id 0 once the parent has gone.
-#![allow(clippy::disallowed_methods, reason = "a peer is waited for by the clock, each wait with a limit")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::Id;
 
 use super::BootstrapError;
+use crate::Clock;
 use crate::runtime::{Address, Events, Loss, NoEvent, Node, PeerEventKind};
 
 /// Time limit of a connection attempt, for a process on another host.
@@ -32,55 +32,33 @@ enum Link {
     Lost(Loss),
 }
 
-/// Watches one id.
-#[derive(Debug)]
-pub(super) struct Watch {
-    events: Events,
-    watched: Id,
-    address: Address,
-    link: Link,
-    /// The loss that is reported if the watched id cannot be linked with.
-    missing: Loss,
-    /// When the address is probed next.
-    probe: Instant,
+/// What a watching process knows about the watched id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Finding {
+    /// It has not gone, as far as this process can detect it.
+    Present,
+    Gone,
+    /// Its address must be probed.
+    Probe,
 }
 
-impl Watch {
-    /// Watches an id with this address from now on.
-    pub(super) fn new(node: &Node, watched: Id, address: Address) -> Result<Watch, BootstrapError> {
-        let (events, probe) = (node.events()?, Instant::now() + PROBE_AFTER);
-        Ok(Watch { events, watched, address, link: Link::None, missing: Loss::Broken, probe })
+/// The watched id and its link, without I/O.
+#[derive(Debug)]
+struct WatchedLink {
+    id: Id,
+    link: Link,
+    /// When the address is probed next.
+    probe: Duration,
+}
+
+impl WatchedLink {
+    fn new(id: Id, now: Duration) -> WatchedLink {
+        WatchedLink { id, link: Link::None, probe: now.saturating_add(PROBE_AFTER) }
     }
 
-    /// The watched id.
-    pub(super) fn watched(&self) -> Id {
-        self.watched
-    }
-
-    /// Processes the events of the link, and probes the address if that is due. Returns whether the watched id has
-    /// gone, as far as this process can detect it now.
-    pub(super) fn detect_loss(&mut self) -> bool {
-        self.catch_up();
-        match self.link {
-            Link::Lost(loss) => !is_passing(loss),
-            Link::Up => false,
-            Link::None if Instant::now() < self.probe => false,
-            Link::None => {
-                self.probe = Instant::now() + PROBE_AFTER;
-                !self.address.is_answered(PROBE_LIMIT)
-            }
-        }
-    }
-
-    /// Processes all events that have arrived.
-    fn catch_up(&mut self) {
-        while let Ok(event) = self.events.try_recv() {
-            self.heed(event.id, &event.kind);
-        }
-    }
-
+    /// Takes an event of any link.
     fn heed(&mut self, id: Id, kind: &PeerEventKind) {
-        if id == self.watched {
+        if id == self.id {
             self.link = match kind {
                 PeerEventKind::Up => Link::Up,
                 PeerEventKind::Lost { loss, .. } => Link::Lost(*loss),
@@ -88,37 +66,108 @@ impl Watch {
         }
     }
 
+    /// Events were missed: one of them may have been the loss of the link.
+    fn forget(&mut self) {
+        self.link = Link::None;
+    }
+
+    fn find(&mut self, now: Duration) -> Finding {
+        match self.link {
+            Link::Lost(loss) if !is_passing(loss) => Finding::Gone,
+            Link::Up | Link::Lost(_) => Finding::Present,
+            Link::None if now < self.probe => Finding::Present,
+            Link::None => {
+                self.probe = now.saturating_add(PROBE_AFTER);
+                Finding::Probe
+            }
+        }
+    }
+}
+
+/// Watches one id.
+#[derive(Debug)]
+pub(super) struct Watch {
+    clock: Clock,
+    events: Events,
+    watched: WatchedLink,
+    address: Address,
+    /// The loss that is reported if the watched id cannot be linked with.
+    missing: Loss,
+}
+
+impl Watch {
+    /// Watches an id with this address from now on.
+    pub(super) fn new(
+        node: &Node,
+        watched: Id,
+        address: Address,
+        clock: &Clock,
+    ) -> Result<Watch, BootstrapError> {
+        let watched = WatchedLink::new(watched, clock.now());
+        Ok(Watch { clock: clock.clone(), events: node.events()?, watched, address, missing: Loss::Broken })
+    }
+
+    /// The watched id.
+    pub(super) fn watched(&self) -> Id {
+        self.watched.id
+    }
+
+    /// Processes the events of the link, and probes the address if that is due. Returns whether the watched id has
+    /// gone, as far as this process can detect it now.
+    pub(super) fn detect_loss(&mut self) -> bool {
+        self.catch_up();
+        if self.events.missed() > 0 {
+            self.watched.forget();
+        }
+        match self.watched.find(self.clock.now()) {
+            Finding::Present => false,
+            Finding::Gone => true,
+            Finding::Probe => !self.address.is_answered(PROBE_LIMIT),
+        }
+    }
+
+    /// Processes all events that have arrived.
+    fn catch_up(&mut self) {
+        while let Ok(event) = self.events.try_recv() {
+            self.watched.heed(event.id, &event.kind);
+        }
+    }
+
     /// Waits until the link with the watched id is lost for good, and returns the loss. Reopens the link if it was
     /// closed.
-    fn until_lost(&mut self, node: &Node) -> Loss {
+    fn until_lost(&mut self, node: &Node) -> Result<Loss, BootstrapError> {
         // Terminates when the link is lost for good.
         loop {
+            if self.events.missed() > 0 {
+                self.events = node.events()?;
+                self.watched.forget();
+            }
             self.catch_up();
-            match self.link {
-                Link::Lost(loss) if !is_passing(loss) => return loss,
+            match self.watched.link {
+                Link::Lost(loss) if !is_passing(loss) => return Ok(loss),
                 Link::Up => {}
                 Link::None | Link::Lost(_) => {
                     // Later events report the state of the link, unless no link could be made.
                     if !self.meets(node) {
-                        return self.missing;
+                        return Ok(self.missing);
                     }
-                    self.link = Link::Up;
+                    self.watched.link = Link::Up;
                 }
             }
             match self.events.recv_within(WAIT_MAX) {
-                Ok(event) => self.heed(event.id, &event.kind),
+                Ok(event) => self.watched.heed(event.id, &event.kind),
                 Err(NoEvent::Yet) => {}
-                Err(NoEvent::Ended) => return Loss::Left,
+                Err(NoEvent::Ended) => return Ok(Loss::Left),
             }
         }
     }
 
     /// Links with the watched id; returns false if no process listens at its address.
     fn meets(&self, node: &Node) -> bool {
-        let begun = Instant::now();
+        let limit = self.clock.limit(MEET_LIMIT);
         // Terminates: the time limit passes.
-        while begun.elapsed() < MEET_LIMIT {
-            match node.wait_for_peers([self.watched], MEET_TURN) {
+        while !limit.is_over() {
+            match node.wait_for_peers([self.watched.id], MEET_TURN) {
                 Ok(()) => return true,
                 Err(_) if !self.address.is_answered(PROBE_LIMIT) => return false,
                 Err(_) => {}
@@ -132,20 +181,13 @@ impl Watch {
     pub(super) fn until_left(mut self, node: &Node, root: &Address) -> Result<Loss, BootstrapError> {
         // Terminates: each iteration waits for the end of a link, and id 0's is the last.
         loop {
-            let loss = if self.events.missed() > 0 {
-                // A missed event may have been the loss of the watched link.
-                self =
-                    Watch { missing: self.missing, ..Watch::new(node, self.watched, self.address.clone())? };
-                self.until_lost(node)
-            } else {
-                self.until_lost(node)
-            };
-            if self.watched == 0 || !root.is_answered(PROBE_LIMIT) {
+            let loss = self.until_lost(node)?;
+            if self.watched.id == 0 || !root.is_answered(PROBE_LIMIT) {
                 return Ok(loss);
             }
             // Id 0 may still accept connections for a moment after it has left. The watched id may have left because id
             // 0 has, so its loss is reported if no link with id 0 comes up.
-            self = Watch { missing: loss, ..Watch::new(node, 0, root.clone())? };
+            self = Watch { missing: loss, ..Watch::new(node, 0, root.clone(), &self.clock)? };
         }
     }
 }
@@ -153,4 +195,48 @@ impl Watch {
 /// Whether the other side is alive, so that the lost link may come back.
 fn is_passing(loss: Loss) -> bool {
     matches!(loss, Loss::Replaced | Loss::Forgotten | Loss::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(loss: Loss) -> PeerEventKind {
+        PeerEventKind::Lost { loss, reason: String::new() }
+    }
+
+    #[test]
+    fn the_events_of_the_watched_link_decide_and_no_others() {
+        let mut watched = WatchedLink::new(3, Duration::ZERO);
+        watched.heed(2, &lost(Loss::Left));
+        assert_eq!(watched.find(Duration::ZERO), Finding::Present);
+        for (loss, found) in [
+            (Loss::Left, Finding::Gone),
+            (Loss::Broken, Finding::Gone),
+            (Loss::Replaced, Finding::Present),
+            (Loss::Forgotten, Finding::Present),
+            (Loss::Closed, Finding::Present),
+        ] {
+            watched.heed(3, &lost(loss));
+            assert_eq!(watched.find(Duration::from_secs(9)), found, "{loss:?}");
+            watched.heed(3, &PeerEventKind::Up);
+            assert_eq!(watched.find(Duration::from_secs(9)), Finding::Present, "{loss:?}");
+        }
+        // The loss may have been among the events that were missed: the address tells.
+        watched.forget();
+        assert_eq!(watched.find(Duration::from_secs(9)), Finding::Probe);
+    }
+
+    #[test]
+    fn an_address_is_probed_at_its_time_and_again_after_a_pause() {
+        let (begun, moment) = (Duration::from_secs(4), Duration::from_nanos(1));
+        let mut watched = WatchedLink::new(0, begun);
+        assert_eq!(watched.find(begun + PROBE_AFTER - moment), Finding::Present);
+        assert_eq!(watched.find(begun + PROBE_AFTER), Finding::Probe);
+        assert_eq!(watched.find(begun + PROBE_AFTER), Finding::Present);
+        assert_eq!(watched.find(begun + 2 * PROBE_AFTER - moment), Finding::Present);
+        assert_eq!(watched.find(begun + 2 * PROBE_AFTER), Finding::Probe);
+        watched.heed(0, &PeerEventKind::Up);
+        assert_eq!(watched.find(begun + 9 * PROBE_AFTER), Finding::Present);
+    }
 }

@@ -438,23 +438,4 @@ fn describe(status: ExitStatus) -> String {
 pub struct Readme;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use chained_gpc::runtime::LinkKind;
-
-    #[test]
-    fn statuses_are_described() {
-        assert_eq!(describe(ExitStatus::from_raw(0)), "exit status 0");
-        assert_eq!(describe(ExitStatus::from_raw(1 << 8)), "exit status 1");
-        assert_eq!(describe(ExitStatus::from_raw(9)), "killed by signal 9 (SIGKILL)");
-    }
-
-    #[test]
-    fn what_cannot_be_started_is_said() {
-        let plan = Plan { link: LinkKind::Tcp, ..Plan::new(1..3, "/nowhere/gpc", &[]) };
-        let error = Launch::start(&plan).unwrap_err().to_string();
-        assert!(error.starts_with("cannot start the process of id 1 (of 2): No such file"), "{error}");
-        let error = Launch::start(&Plan { ids: 1..PROCESSES_MAX + 2, ..plan }).unwrap_err();
-        assert!(matches!(error, LaunchError::TooMany { count: 4097 }));
-    }
-}
+mod tests;

@@ -1,15 +1,15 @@
 //! The socket to a PMI server: sends and receives bytes, each with a time limit.
-#![allow(clippy::disallowed_methods, reason = "a server is waited for by the clock, each wait with a limit")]
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::TimeLimit;
 use crate::launchers;
 use crate::runtime::Resolver;
 
@@ -45,11 +45,10 @@ impl Link {
     }
 
     /// Connects to `HOST:PORT`. The time that the look-up leaves is divided equally among the addresses.
-    pub(super) fn connect(server: &str, limit: Duration) -> io::Result<Link> {
-        let begun = Instant::now();
-        let addresses = Resolver::system().addresses(server, limit)?;
-        let left = limit.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
-        let share = left / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    pub(super) fn connect(server: &str, limit: &TimeLimit) -> io::Result<Link> {
+        let left = || limit.left().unwrap_or_default();
+        let addresses = Resolver::system().addresses(server, left())?;
+        let share = left() / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut refused = io::Error::new(ErrorKind::NotFound, "its name has no address");
         for address in addresses {
             match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
@@ -80,13 +79,13 @@ impl Link {
         self.socket.as_ref().map(OwnedFd::as_fd).ok_or_else(|| ErrorKind::NotConnected.into())
     }
 
-    /// Sends all bytes before `until`.
-    pub(super) fn say(&self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    /// Sends all bytes within the limit.
+    pub(super) fn say(&self, mut bytes: &[u8], limit: &TimeLimit) -> io::Result<()> {
         // Terminates: each iteration sends bytes, or the time limit passes.
         while !bytes.is_empty() {
             match send(self.socket()?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
-                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, until)?,
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, limit)?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -94,8 +93,8 @@ impl Link {
         Ok(())
     }
 
-    /// Receives at least one byte; an error if the server has closed its end, or nothing arrives before `until`.
-    pub(super) fn hear(&self, until: Instant) -> io::Result<Vec<u8>> {
+    /// Receives at least one byte; an error if the server has closed its end, or nothing arrives within the limit.
+    pub(super) fn hear(&self, limit: &TimeLimit) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; CHUNK];
         // Terminates: the time limit passes.
         loop {
@@ -105,18 +104,15 @@ impl Link {
                     bytes.truncate(read);
                     return Ok(bytes);
                 }
-                Err(Errno::AGAIN) => self.wait(PollFlags::IN, until)?,
+                Err(Errno::AGAIN) => self.wait(PollFlags::IN, limit)?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn wait(&self, flags: PollFlags, until: Instant) -> io::Result<()> {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
+    fn wait(&self, flags: PollFlags, limit: &TimeLimit) -> io::Result<()> {
+        let left = limit.left().ok_or(ErrorKind::TimedOut)?;
         let left = Timespec::try_from(left.min(WAIT_MAX)).map_err(io::Error::other)?;
         match poll(&mut [PollFd::from_borrowed_fd(self.socket()?, flags)], Some(&left)) {
             // The caller's loop checks the time again.

@@ -34,6 +34,7 @@ use super::variables::Variables;
 use super::{Bootstrap, BootstrapError, SpaceError};
 use crate::launchers::PMI_FD;
 use crate::wire::Shown;
+use crate::{Clock, TimeLimit};
 
 /// The launcher's name in errors until the server has been reached.
 const PMI: &str = "PMI";
@@ -100,6 +101,8 @@ fn error(why: String) -> BootstrapError {
 
 impl Source for Pmi {
     fn open(self: Box<Self>, limit: Duration) -> Result<Bootstrap, BootstrapError> {
+        let clock = Clock::system();
+        let limit = clock.limit(limit);
         let (link, process) = match *self {
             Pmi::Descriptor { number, process } => {
                 let link = Link::inherited(number).map_err(|system| {
@@ -110,7 +113,7 @@ impl Source for Pmi {
                 (link, process)
             }
             Pmi::Port { server, process } => {
-                let link = Link::connect(&server, limit).map_err(|system| {
+                let link = Link::connect(&server, &limit).map_err(|system| {
                     error(format!(
                         "its server cannot be reached at `{}` (PMI_PORT): {system}",
                         Shown(&server)
@@ -119,12 +122,12 @@ impl Source for Pmi {
                 (link, process)
             }
         };
-        open(link, &process, limit)
+        open(link, &process, (&clock, &limit))
     }
 }
 
 /// Opens a space in the first version that the server supports.
-fn open(link: Link, process: &Process, limit: Duration) -> Result<Bootstrap, BootstrapError> {
+fn open(link: Link, process: &Process, limit: (&Clock, &TimeLimit)) -> Result<Bootstrap, BootstrapError> {
     let first = PmiSpace::open(link, Version::One, process.clone(), limit);
     let (link, refused) = match first {
         Ok(space) => return Bootstrap::with_space(Box::new(space)),

@@ -1,8 +1,7 @@
 //! The space of a launcher that serves PMI: requests over the socket to the server.
-#![allow(clippy::disallowed_methods, reason = "a server is waited for by the clock, each wait with a limit")]
 
 use std::io::{self, ErrorKind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -11,6 +10,7 @@ use super::link::Link;
 use super::messages::{Answer, Ask, Fault};
 use super::process::Process;
 use crate::bootstrap::{Space, SpaceError};
+use crate::{Clock, TimeLimit};
 
 /// Longest time limit of a response that depends on no other process. One thread of a server may serve a thousand
 /// processes.
@@ -21,6 +21,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct PmiSpace {
     client: Client,
     link: Link,
+    clock: Clock,
 }
 
 /// Why a space did not open.
@@ -43,15 +44,14 @@ impl PmiSpace {
         link: Link,
         version: Version,
         process: Process,
-        limit: Duration,
+        (clock, limit): (&Clock, &TimeLimit),
     ) -> Result<PmiSpace, Unopened> {
-        let until = Instant::now() + limit;
         let port = process.count == 0;
-        let mut space = PmiSpace { client: Client::new(version, process), link };
+        let mut space = PmiSpace { client: Client::new(version, process), link, clock: clock.clone() };
         let first = port.then_some(Ask::Port);
         for ask in first.into_iter().chain(Client::OPENING) {
             let doing = purpose(&ask, space.client.process());
-            match space.ask(ask.clone(), until.saturating_duration_since(Instant::now())) {
+            match space.ask(ask.clone(), limit.left().unwrap_or_default()) {
                 Ok(_) => {}
                 Err(Failed::Fault(fault @ Fault::Refused(_))) if ask == Ask::Init => {
                     let error = space.error(doing, &fault.to_string());
@@ -63,13 +63,21 @@ impl PmiSpace {
         Ok(space)
     }
 
+    /// A space whose session is open, for the servers of tests.
+    #[cfg(test)]
+    pub(super) fn of(version: Version, process: Process, link: Link, clock: Clock) -> PmiSpace {
+        PmiSpace { client: Client::new(version, process), link, clock }
+    }
+
     fn ask(&mut self, ask: Ask, limit: Duration) -> Result<Answer, Failed> {
-        let until = Instant::now() + limit;
+        // Only a fence waits for other processes.
+        let limit = if ask == Ask::Fence { limit } else { limit.min(ANSWER_LIMIT) };
         let failed = |error| Failed::Link(error, limit);
-        self.link.say(&self.client.ask(ask), until).map_err(failed)?;
+        let within = self.clock.limit(limit);
+        self.link.say(&self.client.ask(ask), &within).map_err(failed)?;
         // Terminates: the length of a response is bounded.
         loop {
-            let came = self.link.hear(until).map_err(failed)?;
+            let came = self.link.hear(&within).map_err(failed)?;
             if let Some(answer) = self.client.take(&came)? {
                 return Ok(answer);
             }
@@ -116,7 +124,7 @@ impl Space for PmiSpace {
 
     fn put(&mut self, key: &str, value: &str, limit: Duration) -> Result<(), SpaceError> {
         let ask = Ask::Put { key: key.into(), value: value.into() };
-        self.done(ask, limit.min(ANSWER_LIMIT)).map(drop)
+        self.done(ask, limit).map(drop)
     }
 
     fn fence(&mut self, limit: Duration) -> Result<(), SpaceError> {

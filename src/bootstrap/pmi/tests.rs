@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::bootstrap::{Member, Variables, sources};
+use crate::bootstrap::{Member, Space as _, Variables, sources};
 use crate::runtime::{Call, Functions, Loss};
 
 /// Long enough for everything that succeeds.
@@ -176,7 +177,8 @@ fn with_server<T>(
 
 /// All requests of one process, from the opening to the end.
 fn whole(link: Link, process: Process, limit: Duration) -> Result<(&'static str, String), BootstrapError> {
-    let bootstrap = open(link, &process, limit)?;
+    let clock = Clock::system();
+    let bootstrap = open(link, &process, (&clock, &clock.limit(limit)))?;
     let crate::bootstrap::setup::ExchangeMethod::Space(mut space) = bootstrap.method else {
         panic!("it is a space")
     };
@@ -271,7 +273,8 @@ fn job<T: Send + 'static>(
                     Ok(())
                 })
                 .unwrap();
-            let bootstrap = open(Link::closing(ours.into()), &process, PATIENCE)?;
+            let clock = Clock::system();
+            let bootstrap = open(Link::closing(ours.into()), &process, (&clock, &clock.limit(PATIENCE)))?;
             let result =
                 bootstrap.limit(PATIENCE).start(&functions, |builder| builder).map(|member| each(member));
             serving.join().unwrap();
@@ -369,4 +372,70 @@ fn a_server_in_port_mode_says_which_process_has_connected() {
     space.finish(PATIENCE).unwrap();
     drop(space);
     serving.join().unwrap();
+}
+
+/// A space of one process, its server's end of the socket, and the seconds that its clock shows. `read` is called with
+/// the number of each reading; so the server may speak while the client waits, and no test waits for the time.
+fn space_by(
+    version: Version,
+    read: impl Fn(usize, &mut UnixStream) -> Duration + Send + Sync + 'static,
+) -> (PmiSpace, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let readings = AtomicUsize::new(0);
+    let server = Mutex::new(theirs.try_clone().unwrap());
+    let clock =
+        Clock::reading(move || read(readings.fetch_add(1, Ordering::Relaxed), &mut server.lock().unwrap()));
+    let process = Process { count: 1, name: "k".into(), value_max: 1023, ..Process::default() };
+    (PmiSpace::of(version, process, Link::closing(ours.into()), clock), theirs)
+}
+
+/// Of all requests, only a put had the limit of 30 s of one that depends on no other process. A server that hung cost
+/// the whole time limit.
+#[test]
+fn each_response_has_its_limit_and_a_fence_that_of_the_caller() {
+    type Operation = fn(&mut PmiSpace, Duration) -> Result<(), SpaceError>;
+    let operations: [(Operation, &str, u64); 4] = [
+        (|space, limit| space.put("a", "b", limit), "cmd=put_result rc=0", 30),
+        (|space, limit| space.get(0, "a", limit).map(drop), "cmd=get_result rc=0 value=x", 30),
+        (|space, limit| space.finish(limit), "cmd=finalize_ack", 30),
+        (|space, limit| space.fence(limit), "cmd=barrier_out", 120),
+    ];
+    for (operation, answer, limit) in operations {
+        // The first reading begins the limit, and the second one precedes the wait.
+        let at = |late: Duration| {
+            let (mut space, server) = space_by(Version::One, move |reading, server| {
+                if reading == 0 {
+                    return Duration::from_secs(1000);
+                }
+                writeln!(server, "{answer}").unwrap();
+                Duration::from_secs(1000 + limit) - Duration::from_millis(1) + late
+            });
+            let result = operation(&mut space, Duration::from_secs(120));
+            drop(server);
+            result
+        };
+        at(Duration::ZERO).unwrap_or_else(|error| panic!("{answer}: {error}"));
+        let error = at(Duration::from_millis(1)).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("there was no answer within {limit}s")), "{error}");
+    }
+    // The caller's limit counts if it is shorter.
+    let (mut space, _server) = space_by(Version::One, |reading, _| Duration::from_secs(10 * reading as u64));
+    let error = space.get(0, "a", Duration::from_secs(10)).unwrap_err().to_string();
+    assert!(error.starts_with("PMI-1: to get `a` of id 0: ") && error.ends_with("within 10s"), "{error}");
+}
+
+/// Both versions together have the caller's limit: a server that refused the first one late had as long again.
+#[test]
+fn the_opening_has_one_limit_whatever_the_version() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let seconds = Arc::new(AtomicUsize::new(0));
+    let shown = seconds.clone();
+    let clock = Clock::reading(move || Duration::from_secs(shown.load(Ordering::Relaxed) as u64));
+    let limit = clock.limit(Duration::from_secs(40));
+    writeln!(theirs, "cmd=response_to_init pmi_version=2 rc=-1").unwrap();
+    seconds.store(40, Ordering::Relaxed);
+    let process = Process { count: 1, ..Process::default() };
+    let error = open(Link::closing(ours.into()), &process, (&clock, &limit)).unwrap_err().to_string();
+    assert!(error.starts_with("PMI-2: to open the conversation"), "{error}");
+    assert!(error.contains("no answer within") && error.contains("PMI-1: the server refuses it"), "{error}");
 }

@@ -2,7 +2,6 @@
 //! names appear in any order.
 //!
 //! The look-ups of all names run concurrently, each with the rest of the time limit.
-#![allow(clippy::disallowed_methods, reason = "it waits for names to appear, by the clock")]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -18,6 +17,7 @@ use super::{Rule, RuleAddress};
 use crate::bootstrap::{BootstrapError, HostList};
 use crate::runtime::{Address, LOOK_UPS_MAX, NO_ANSWER, Resolver};
 use crate::wire::Shown;
+use crate::{Clock, TimeLimit};
 
 /// The first and the longest pause before a name is looked up again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
@@ -36,20 +36,6 @@ impl Default for Resolve {
     fn default() -> Resolve {
         Resolve { resolver: Resolver::system() }
     }
-}
-
-/// State of a name.
-enum NameState {
-    /// A look-up is running or queued.
-    Pending {
-        pause: Duration,
-    },
-    /// A look-up has failed; the next one starts at this time.
-    Retry {
-        at: Instant,
-        pause: Duration,
-    },
-    Found(IpAddr),
 }
 
 impl Resolve {
@@ -75,7 +61,8 @@ impl Resolve {
             RuleAddress::ThisHost(_) => None,
             RuleAddress::Host { name, .. } => Some(name.clone()),
         });
-        let found = self.found(names.collect(), limit)?;
+        let clock = Clock::system();
+        let found = self.found(Names::new(names), &clock, &clock.limit(limit))?;
         let address = |(id, at)| match at {
             RuleAddress::ThisHost(address) => Some((id, address)),
             RuleAddress::Host { name, port } => {
@@ -85,56 +72,37 @@ impl Resolve {
         Ok(places.into_iter().filter_map(address).collect())
     }
 
-    /// Returns one address of each of these hosts; a name may occur many times.
-    fn found(&self, names: Vec<String>, limit: Duration) -> Result<BTreeMap<String, IpAddr>, BootstrapError> {
-        let deadline = Instant::now() + limit;
-        let mut states: BTreeMap<String, NameState> =
-            names.into_iter().map(|name| (name, NameState::Pending { pause: PAUSES[0] })).collect();
-        let (queue, answers) = self.threads(states.len().min(LOOK_UPS_MAX), deadline)?;
-        for name in states.keys() {
-            // The threads end when `queue` is dropped, or panic in the caller's function. If all have panicked,
-            // `answers` is disconnected.
-            let _ = queue.send(name.clone());
-        }
-        let mut last = None;
-        // Terminates: each iteration waits for the next event, and the deadline is one.
-        while states.values().any(|state| !matches!(state, NameState::Found(_))) {
-            let now = Instant::now();
-            if now >= deadline {
-                return Err(unresolved(&states, last, limit));
+    /// Returns one address of each of these hosts.
+    fn found(
+        &self,
+        mut names: Names,
+        clock: &Clock,
+        limit: &TimeLimit,
+    ) -> Result<BTreeMap<String, IpAddr>, BootstrapError> {
+        let (queue, answers) = self.threads(names.states.len().min(LOOK_UPS_MAX), limit)?;
+        // Terminates: each iteration waits for the next event, and the end of the limit is one.
+        while !names.is_complete() {
+            let Some(left) = limit.left() else { return Err(names.unresolved(limit.duration())) };
+            for name in names.due(clock.now()) {
+                // The threads end when `queue` is dropped, or panic in the caller's function. If all have panicked,
+                // `answers` is disconnected.
+                let _ = queue.send(name);
             }
-            let mut next = deadline;
-            for (name, state) in &mut states {
-                match *state {
-                    NameState::Retry { at, pause } if at <= now => {
-                        *state = NameState::Pending { pause };
-                        let _ = queue.send(name.clone());
-                    }
-                    NameState::Retry { at, .. } => next = next.min(at),
-                    _ => {}
-                }
-            }
-            match answers.recv_timeout(next.saturating_duration_since(now)) {
-                Ok((name, answer)) => {
-                    let Some(state) = states.get_mut(&name) else { continue };
-                    note(state, answer, &mut last);
-                }
+            let next = names.next().map_or(left, |next| next.saturating_sub(clock.now()).min(left));
+            match answers.recv_timeout(next) {
+                Ok((name, answer)) => names.note(&name, answer, clock.now()),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(unresolved(&states, last, limit)),
+                Err(RecvTimeoutError::Disconnected) => return Err(names.unresolved(limit.duration())),
             }
         }
-        let found = states.into_iter().filter_map(|(name, state)| match state {
-            NameState::Found(ip) => Some((name, ip)),
-            _ => None,
-        });
-        Ok(found.collect())
+        Ok(names.found())
     }
 
     /// Starts threads that look up the names that they receive, and end when the sender is dropped.
     fn threads(
         &self,
         count: usize,
-        deadline: Instant,
+        limit: &TimeLimit,
     ) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
         // Bounded: each channel holds each name at most once.
         let (queue, names) = channel::<String>();
@@ -142,13 +110,13 @@ impl Resolve {
         let names = Arc::new(Mutex::new(names));
         for _ in 0..count {
             let (names, answer, resolver) = (Arc::clone(&names), answer.clone(), self.resolver.clone());
+            let limit = limit.clone();
             let work = move || {
                 // Terminates when either channel is closed.
                 loop {
                     let name = names.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(name) = name else { return };
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    let found = resolver.look_up(&name, left);
+                    let found = resolver.look_up(&name, limit.left().unwrap_or_default());
                     if answer.send((name, found)).is_err() {
                         return;
                     }
@@ -162,32 +130,163 @@ impl Resolve {
     }
 }
 
-/// Stores the result of a look-up.
-fn note(state: &mut NameState, answer: io::Result<Vec<IpAddr>>, last: &mut Option<String>) {
-    let NameState::Pending { pause } = *state else { return };
-    let why = match answer.map(|found| found.first().copied()) {
-        Ok(Some(ip)) => {
-            *state = NameState::Found(ip);
-            return;
-        }
-        Ok(None) => "it has no address".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    *last = Some(why);
-    *state = NameState::Retry { at: Instant::now() + pause, pause: PAUSES[1].min(2 * pause) };
+/// State of a name.
+enum NameState {
+    /// A look-up is running or queued; `pause` follows if it fails.
+    Pending {
+        pause: Duration,
+    },
+    /// The next look-up starts at this time.
+    Retry {
+        at: Duration,
+        pause: Duration,
+    },
+    Found(IpAddr),
 }
 
-/// The error that lists the names without an address.
-fn unresolved(states: &BTreeMap<String, NameState>, last: Option<String>, limit: Duration) -> BootstrapError {
-    let missing = states.iter().filter(|(_, state)| !matches!(state, NameState::Found(_)));
-    let names: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
-    let count = names.len();
-    let hosts = HostList::new(names).map_or_else(|error| error.to_string(), |hosts| hosts.to_string());
-    let why = last.unwrap_or_else(|| NO_ANSWER.to_owned());
-    BootstrapError::Unresolved {
-        count,
-        hosts: Shown(&hosts).to_string(),
-        limit,
-        why: Shown(&why).to_string(),
+/// The names that are looked up, without I/O.
+struct Names {
+    states: BTreeMap<String, NameState>,
+    /// The error of the last look-up.
+    last: Option<String>,
+}
+
+impl Names {
+    /// Creates the look-ups of these names, all due at once; a name may occur many times.
+    fn new(names: impl Iterator<Item = String>) -> Names {
+        let due = |name| (name, NameState::Retry { at: Duration::ZERO, pause: PAUSES[0] });
+        Names { states: names.map(due).collect(), last: None }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.states.values().all(|state| matches!(state, NameState::Found(_)))
+    }
+
+    /// Takes the names whose look-up is due.
+    fn due(&mut self, now: Duration) -> Vec<String> {
+        let mut due = Vec::new();
+        for (name, state) in &mut self.states {
+            if let NameState::Retry { at, pause } = *state
+                && at <= now
+            {
+                *state = NameState::Pending { pause };
+                due.push(name.clone());
+            }
+        }
+        due
+    }
+
+    /// When the next look-up is due.
+    fn next(&self) -> Option<Duration> {
+        let at = |state: &NameState| if let NameState::Retry { at, .. } = state { Some(*at) } else { None };
+        self.states.values().filter_map(at).min()
+    }
+
+    /// Stores the result of a look-up.
+    fn note(&mut self, name: &str, answer: io::Result<Vec<IpAddr>>, now: Duration) {
+        let Some(state) = self.states.get_mut(name) else { return };
+        let NameState::Pending { pause } = *state else { return };
+        let why = match answer.map(|found| found.first().copied()) {
+            Ok(Some(ip)) => {
+                *state = NameState::Found(ip);
+                return;
+            }
+            Ok(None) => "it has no address".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.last = Some(why);
+        *state = NameState::Retry { at: now.saturating_add(pause), pause: PAUSES[1].min(2 * pause) };
+    }
+
+    fn found(self) -> BTreeMap<String, IpAddr> {
+        let found = |(name, state)| if let NameState::Found(ip) = state { Some((name, ip)) } else { None };
+        self.states.into_iter().filter_map(found).collect()
+    }
+
+    /// The error that lists the names without an address.
+    fn unresolved(&self, limit: Duration) -> BootstrapError {
+        let missing = self.states.iter().filter(|(_, state)| !matches!(state, NameState::Found(_)));
+        let names: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
+        let count = names.len();
+        let hosts = HostList::new(names).map_or_else(|error| error.to_string(), |hosts| hosts.to_string());
+        let why = self.last.as_deref().unwrap_or(NO_ANSWER);
+        BootstrapError::Unresolved {
+            count,
+            hosts: Shown(&hosts).to_string(),
+            limit,
+            why: Shown(why).to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn milliseconds(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn names(names: &[&str]) -> Names {
+        Names::new(names.iter().map(|&name| name.to_owned()))
+    }
+
+    #[test]
+    fn a_name_is_looked_up_again_after_pauses_that_double_up_to_two_seconds() {
+        let mut names = names(&["a", "b", "a"]);
+        let begun = milliseconds(5000);
+        assert_eq!(names.due(begun), ["a", "b"]);
+        assert_eq!((names.due(begun), names.next()), (vec![], None), "they are being looked up");
+        names.note("b", Ok(vec![IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3])]), begun);
+        let mut now = begun;
+        for pause in [100, 200, 400, 800, 1600, 2000, 2000] {
+            names.note("a", Ok(vec![]), now);
+            let next = now + milliseconds(pause);
+            assert_eq!(names.next(), Some(next));
+            assert_eq!(names.due(next - Duration::from_nanos(1)), [""; 0]);
+            assert_eq!(names.due(next), ["a"]);
+            now = next;
+        }
+        assert!(!names.is_complete());
+        let error = names.unresolved(milliseconds(30_000)).to_string();
+        assert!(
+            error.starts_with("no address was found for 1 hosts within 30s: a (it has no address)"),
+            "{error}"
+        );
+        names.note("a", Ok(vec![IpAddr::from([10, 0, 0, 1])]), now);
+        // Late and foreign answers change nothing.
+        names.note("a", Err(io::Error::other("late")), now);
+        names.note("c", Ok(vec![IpAddr::from([10, 0, 0, 9])]), now);
+        assert!(names.is_complete() && names.next().is_none());
+        let found: Vec<String> = names.found().into_iter().map(|(name, ip)| format!("{name} {ip}")).collect();
+        assert_eq!(found, ["a 10.0.0.1", "b 10.0.0.2"]);
+    }
+
+    /// The last answer may come until the limit, and not at it.
+    #[test]
+    fn a_name_may_be_found_until_the_limit() {
+        for (last, is_found) in [(29_999, true), (30_000, false)] {
+            let time = Arc::new(Mutex::new(Duration::ZERO));
+            let (read, moved) = (time.clone(), time);
+            let clock = Clock::reading(move || *read.lock().unwrap());
+            let resolve = Resolve::by(move |name| {
+                // The first look-up fails; the time passes with it.
+                let before = std::mem::replace(&mut *moved.lock().unwrap(), milliseconds(last));
+                match before {
+                    Duration::ZERO => Err(io::Error::other(format!("no {name} yet"))),
+                    _ => Ok(vec![IpAddr::from([10, 0, 0, 1])]),
+                }
+            });
+            // The next look-up is due when the clock shows the limit, or a pause before it.
+            let limit = clock.limit(milliseconds(30_000));
+            let mut names = names(&["a"]);
+            if let Some(NameState::Retry { pause, .. }) = names.states.get_mut("a") {
+                *pause = Duration::ZERO;
+            }
+            match resolve.found(names, &clock, &limit) {
+                Ok(found) => assert!(is_found && found.len() == 1),
+                Err(error) => assert!(!is_found && error.to_string().contains("(no a yet)"), "{error}"),
+            }
+        }
     }
 }

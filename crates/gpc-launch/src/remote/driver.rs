@@ -227,3 +227,142 @@ impl Driver {
         Ok(command)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::NodeSettings;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// An agent: it reports its id, and then copies its orders to its log.
+    const AGENT: &str = "echo 'chained-gpc-agent 1'
+        while read -r word id rest; do case $word in host) own=$id;; start) break;; esac; done
+        echo \"here $own 127.0.0.1:5 - KEY place\"; echo done
+        while read -r line; do echo \"$own $line\" >&2; done";
+
+    /// A driver whose agents of the same host are shells with this script, and its clock, which the test moves.
+    fn driver(script: &str, count: u32) -> (Driver, Arc<Mutex<Duration>>) {
+        let time = Arc::new(Mutex::new(Duration::from_secs(1000)));
+        let read = time.clone();
+        let task = Task {
+            limit: LIMIT,
+            fan_out: NonZeroU32::new(4).unwrap(),
+            network: None,
+            rsh: vec!["/nowhere/ssh".into()],
+            program: "gpc".into(),
+            arguments: vec!["--agent".into()],
+            settings: NodeSettings::default(),
+            share: vec![HostIds { first: 1, count, name: "a".into() }],
+        };
+        let script = script.replace("KEY", &"0".repeat(64));
+        let own = ("/bin/sh".into(), vec!["-c".into(), script.into()]);
+        (Driver::new(task, own, Clock::reading(move || *read.lock().unwrap())), time)
+    }
+
+    /// Handles events until `enough` returns true; returns the reports and the log. Waits for events alone.
+    fn turns(
+        driver: &mut Driver,
+        mut enough: impl FnMut(&Driver, &[String]) -> bool,
+    ) -> (Vec<Answer>, Vec<String>) {
+        let (mut answers, mut log) = (Vec::new(), Vec::new());
+        for _ in 0..10_000 {
+            answers.append(&mut driver.answers());
+            log.append(&mut driver.take_log());
+            if enough(driver, &log) {
+                return (answers, log);
+            }
+            driver.turn(&[], Duration::from_secs(10)).unwrap();
+        }
+        panic!("it is not enough: {answers:?}, {log:?}");
+    }
+
+    fn ids(answers: &[Answer]) -> Vec<u32> {
+        let id = |answer: &Answer| if let Answer::Started(here) = answer { here.id } else { 0 };
+        let mut ids: Vec<u32> = answers.iter().map(id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn agents_are_started_kept_alive_and_ended() {
+        let (mut driver, time) = driver(AGENT, 4);
+        driver.start(false);
+        let (answers, _) = turns(&mut driver, |driver, _| driver.is_done());
+        assert_eq!((ids(&answers), driver.processes.len()), (vec![2, 3, 4], 3));
+        driver.send_to_all("go\n");
+        let (_, log) = turns(&mut driver, |_, log| log.len() == 3);
+        assert!(["2 go", "3 go", "4 go"].iter().all(|line| log.contains(&(*line).to_owned())), "{log:?}");
+        // Hours pass.
+        for _ in 0..3 {
+            *time.lock().unwrap() += Duration::from_secs(15);
+            driver.turn(&[], Duration::ZERO).unwrap();
+            let (_, log) = turns(&mut driver, |_, log| log.len() == 3);
+            assert!(log.iter().all(|line| line.ends_with(" alive")), "{log:?}");
+        }
+        driver.end(LIMIT);
+        assert!(driver.processes.is_empty() && driver.answers().is_empty());
+        assert!(driver.is_done());
+    }
+
+    /// An agent that says nothing has the whole limit, and no more. Nothing is left of it.
+    #[test]
+    fn silent_agents_are_given_up_at_their_limit_and_are_gone() {
+        let (mut driver, time) = driver("exec sleep 60", 3);
+        driver.start(false);
+        *time.lock().unwrap() += LIMIT - Duration::from_nanos(1);
+        driver.turn(&[], Duration::ZERO).unwrap();
+        assert!(driver.answers().is_empty() && !driver.is_done());
+        *time.lock().unwrap() += Duration::from_nanos(1);
+        driver.turn(&[], Duration::ZERO).unwrap();
+        let (answers, _) = turns(&mut driver, |driver, _| driver.processes.is_empty());
+        let whys: Vec<&str> = answers
+            .iter()
+            .map(|answer| if let Answer::Down(loss) = answer { loss.why.as_str() } else { "" })
+            .collect();
+        assert_eq!(whys, ["host a: it did not answer within 30 s"; 2]);
+        assert!(driver.is_done());
+    }
+
+    #[test]
+    fn an_agent_that_ends_is_named_with_its_status_and_its_last_lines() {
+        let (mut driver, _) = driver("echo broken >&2; exit 4", 2);
+        driver.start(false);
+        let (answers, _) = turns(&mut driver, |driver, _| driver.is_done());
+        let [Answer::Down(loss)] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!((loss.first, loss.why.as_str()), (2, "host a: exit status 4: broken"));
+        assert!(driver.processes.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_end_within_the_limit_is_killed() {
+        let (mut driver, _) = driver("exec sleep 60", 3);
+        driver.start(false);
+        assert_eq!(driver.processes.len(), 2);
+        driver.end(Duration::ZERO);
+        assert!(driver.processes.is_empty() && driver.is_done() && driver.answers().is_empty());
+    }
+
+    /// A command that reaches another host is run by this program, with the host and the program of that host.
+    #[test]
+    fn commands_name_the_host_and_the_program_there() {
+        let (driver, _) = driver("x", 1);
+        let host = HostIds { first: 3, count: 1, name: "b".into() };
+        let words = |is_here| {
+            let command = driver.command(&host, is_here).unwrap();
+            let mut words = vec![command.get_program().to_str().unwrap().to_owned()];
+            words.extend(command.get_args().map(|word| word.to_str().unwrap().to_owned()));
+            let removed: Vec<&str> = command
+                .get_envs()
+                .filter_map(|(name, value)| value.is_none().then(|| name.to_str().unwrap()))
+                .collect();
+            (words.join(" "), removed.join(" "))
+        };
+        assert_eq!(words(true), ("/bin/sh -c x".into(), String::new()));
+        let there = "/bin/sh -c x --rsh /nowhere/ssh b gpc --agent".into();
+        assert_eq!(words(false), (there, "SSH_CLIENT SSH_CONNECTION".into()));
+    }
+}

@@ -219,3 +219,162 @@ fn read_some(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What a test reads of a process.
+    #[derive(Default)]
+    struct Heard {
+        answers: Vec<String>,
+        log: Vec<String>,
+        is_sound: bool,
+    }
+
+    fn shell(script: &str) -> Process {
+        Process::start(Command::new("/bin/sh").args(["-c", script])).unwrap()
+    }
+
+    /// Handles events at `now` until `enough` returns true. Waits for events alone, each at most ten seconds.
+    fn turns(
+        process: &mut Process,
+        now: Duration,
+        mut enough: impl FnMut(&Process, &Heard) -> bool,
+    ) -> Heard {
+        let mut heard = Heard { is_sound: true, ..Heard::default() };
+        for _ in 0..10_000 {
+            let mut take = |line: ProcessLine<'_>| match line {
+                ProcessLine::Answer(line) => heard.answers.push(line.to_owned()),
+                ProcessLine::Log(line) => heard.log.push(line.to_owned()),
+            };
+            let is_sound = process.turn(now, &mut take);
+            heard.is_sound &= is_sound;
+            if enough(process, &heard) {
+                return heard;
+            }
+            let mut wants: Vec<PollFd<'_>> =
+                process.wants().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+            let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
+            assert!(poll(&mut wants, Some(&limit)).unwrap() > 0, "nothing happens: {:?}", heard.answers);
+        }
+        panic!("it is not enough: {:?}", heard.answers);
+    }
+
+    /// Waits for the end; returns the status and the last lines.
+    fn end(process: &mut Process, now: Duration) -> (String, Vec<String>) {
+        let mut ended = [PollFd::new(&process.ended, PollFlags::IN)];
+        assert!(poll(&mut ended, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap() > 0);
+        let mut rest = Vec::new();
+        let mut take = |line: ProcessLine<'_>| match line {
+            ProcessLine::Answer(line) | ProcessLine::Log(line) => rest.push(line.to_owned()),
+        };
+        let status = process.end(now, &mut take).unwrap();
+        (status, rest)
+    }
+
+    #[test]
+    fn lines_are_passed_on_to_the_last_byte() {
+        let mut process = shell("echo hello; echo log >&2; read x; echo \"got $x\"; printf rest; exit 3");
+        let now = Duration::ZERO;
+        let heard = turns(&mut process, now, |_, heard| heard.answers.len() + heard.log.len() == 2);
+        assert_eq!((heard.answers, heard.log), (vec!["hello".to_owned()], vec!["log".to_owned()]));
+        assert!(process.end(now, &mut |_| {}).is_none(), "it still runs");
+        process.send("abc\nmore\n");
+        let (status, rest) = end(&mut process, now);
+        assert_eq!((status.as_str(), rest), ("exit status 3", vec!["got abc".to_owned(), "rest".to_owned()]));
+    }
+
+    /// A process that has closed its standard output can report nothing more. It has a second to end.
+    #[test]
+    fn a_process_without_standard_output_is_killed_after_its_limit() {
+        let now = Duration::from_secs(7);
+        let mut process = shell("exec >&-; exec sleep 60");
+        turns(&mut process, now, |process, _| process.stdout.is_none());
+        assert_eq!(process.deadline(), Some(now + CLOSED_LIMIT));
+        let _ = process.turn(now + CLOSED_LIMIT - Duration::from_nanos(1), &mut |_| {});
+        assert!(!process.killed && process.deadline().is_some());
+        let _ = process.turn(now + CLOSED_LIMIT, &mut |_| {});
+        assert!(process.killed && process.deadline().is_none());
+        assert_eq!(end(&mut process, now + CLOSED_LIMIT).0, "it closed its standard output");
+        // One that ends in time has its own status.
+        let mut process = shell("exec >&-; read x; exit 5");
+        turns(&mut process, now, |process, _| process.stdout.is_none());
+        process.send("x\n");
+        assert_eq!(end(&mut process, now).0, "exit status 5");
+    }
+
+    /// The command of a user may have started others, which must not outlive it.
+    #[test]
+    fn all_processes_of_the_group_end_with_it() {
+        for is_killed in [true, false] {
+            let mut process = shell("sleep 60 & echo $!; read x; exit 0");
+            let heard = turns(&mut process, Duration::ZERO, |_, heard| heard.answers.len() == 1);
+            let other = Pid::from_raw(heard.answers[0].parse().unwrap()).unwrap();
+            let other = pidfd_open(other, PidfdFlags::empty()).unwrap();
+            if is_killed {
+                process.kill();
+                assert!(process.stdin.is_none() && !process.is_behind());
+                assert_eq!(end(&mut process, Duration::ZERO).0, "killed by signal 9 (SIGKILL)");
+            } else {
+                process.send("x\n");
+                assert_eq!(end(&mut process, Duration::ZERO).0, "exit status 0");
+            }
+            let mut gone = [PollFd::new(&other, PollFlags::IN)];
+            assert_eq!(poll(&mut gone, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })), Ok(1));
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_dismissed_reads_the_end_of_its_input() {
+        let mut process = shell("cat; echo end");
+        process.send("one\n");
+        process.dismiss();
+        process.send("nobody reads that\n");
+        assert!(!process.is_behind());
+        let mut left = turns(&mut process, Duration::ZERO, |process, _| process.stdout.is_none()).answers;
+        left.extend(end(&mut process, Duration::ZERO).1);
+        assert_eq!(left, ["one", "end"]);
+    }
+
+    /// A text that the pipe does not take at once is written as the process reads it.
+    #[test]
+    fn a_long_text_arrives_whole_and_in_its_order() {
+        let mut process = shell("read x; exec sha256sum");
+        let text: String = (0..60_000).map(|number| format!("{number}\n")).collect();
+        process.send("\n");
+        let (first, second) = text.split_at(text.len() / 2);
+        process.send(first);
+        process.send(second);
+        assert!(process.is_behind() || process.unsent.is_empty());
+        turns(&mut process, Duration::ZERO, |process, _| !process.is_behind());
+        process.dismiss();
+        let mut sum = turns(&mut process, Duration::ZERO, |process, _| process.stdout.is_none()).answers;
+        sum.extend(end(&mut process, Duration::ZERO).1);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, text).unwrap();
+        let expected = Command::new("sha256sum").stdin(std::fs::File::open(&path).unwrap()).output().unwrap();
+        assert_eq!(sum, [String::from_utf8(expected.stdout).unwrap().trim_end()]);
+    }
+
+    /// A report that is too long costs the agent, a log line that is too long costs itself.
+    #[test]
+    fn a_line_that_is_too_long_is_no_report() {
+        let long = format!("head -c {} /dev/zero | tr '\\0' x", LINE_MAX + 1);
+        let mut process = shell(&format!("({long}) >&2; echo >&2; echo fine >&2; read x"));
+        let heard = turns(&mut process, Duration::ZERO, |_, heard| heard.log.contains(&"fine".to_owned()));
+        assert!(heard.is_sound && heard.answers.is_empty());
+        process.kill();
+        process.reap();
+        let mut process = shell(&format!("{long}; echo; read x"));
+        let heard = turns(&mut process, Duration::ZERO, |_, heard| !heard.is_sound);
+        assert!(heard.answers.is_empty());
+        let pid = process.child.id();
+        process.kill();
+        process.reap();
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is reaped");
+    }
+}

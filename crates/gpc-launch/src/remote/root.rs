@@ -324,7 +324,8 @@ impl Supervisor {
         self.driver.start(true);
         let mut started = false;
         loop {
-            self.record_reports();
+            let answers = self.driver.answers();
+            self.record_reports(answers);
             if !started && self.driver.is_done() {
                 started = true;
                 match self.introduce() {
@@ -343,8 +344,8 @@ impl Supervisor {
     }
 
     /// Records the reports of agents.
-    fn record_reports(&mut self) {
-        for answer in self.driver.answers() {
+    fn record_reports(&mut self, answers: Vec<Answer>) {
+        for answer in answers {
             match answer {
                 Answer::Started(here) => drop(self.running.insert(here.id, here)),
                 Answer::Down(gone) | Answer::Lost(gone) => {
@@ -405,38 +406,4 @@ impl Supervisor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_is_checked_and_knows_the_hosts_of_its_ids() {
-        let plan = |hosts: &[&str]| {
-            RemotePlan::new(hosts.iter().map(|&host| host.into()).collect(), "gpc", &["--agent"])
-        };
-        let error = |plan: &RemotePlan| plan.check().unwrap_err().to_string();
-        let two = RemotePlan { per_host: 3, ..plan(&["a", "b"]) };
-        assert!(two.check().is_ok());
-        assert_eq!(
-            [0, 1, 3, 4, 6, 7].map(|id| two.host_of(id)),
-            [None, Some("a"), Some("a"), Some("b"), Some("b"), None]
-        );
-        assert_eq!(error(&plan(&[])), "no host is named");
-        assert!(
-            error(&plan(&["a", "-oProxyCommand=b"])).starts_with("`-oProxyCommand=b` is no name of a host")
-        );
-        assert!(error(&plan(&["a", "b", "a"])).starts_with("host a is named twice"));
-        assert!(
-            error(&RemotePlan { per_host: 9000, ..two.clone() }).starts_with("18000 processes are too many")
-        );
-        assert!(matches!(RemotePlan { rsh: Vec::new(), ..two }.check(), Err(RemoteError::NoShell)));
-    }
-
-    #[test]
-    fn a_command_that_ends_at_once_is_named() {
-        // The program of this test is not an agent: it ends at once.
-        let mut plan = RemotePlan::new(vec!["a".into()], "gpc", &["--no-such-test-argument"]);
-        plan.rsh = vec!["/nowhere/ssh".into()];
-        let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
-        assert!(error.starts_with("1 process could not be started\nid 1, host a: exit status "), "{error}");
-    }
-}
+mod tests;

@@ -1,0 +1,143 @@
+//! The root: its plan, and what it makes of the reports.
+
+use super::*;
+use crate::remote::answer::LossReport;
+
+/// A root of three hosts, at the place `here`.
+fn supervisor(is_partial: bool) -> Supervisor {
+    let hosts = ["a", "b", "c"].map(String::from).to_vec();
+    let plan = RemotePlan { partial: is_partial, ..RemotePlan::new(hosts, "gpc", &["--agent"]) };
+    let task = Task {
+        limit: plan.start_limit,
+        fan_out: plan.fan_out,
+        network: None,
+        rsh: plan.rsh.clone(),
+        program: "gpc".into(),
+        arguments: Vec::new(),
+        settings: plan.settings,
+        share: plan.share().unwrap(),
+    };
+    Supervisor {
+        driver: Driver::new(task, ("gpc".into(), Vec::new()), Clock::reading(|| Duration::ZERO)),
+        stop: UnixStream::pair().unwrap().1,
+        shared: Arc::default(),
+        partial: is_partial,
+        root: ("here".into(), Secret::new(&[7; 32]).unwrap(), PrivateKey::random().unwrap()),
+        running: BTreeMap::new(),
+    }
+}
+
+fn report(id: Id, address: Option<&str>, place: &str) -> Answer {
+    Answer::Started(StartReport {
+        id,
+        loopback: format!("127.0.0.1:{id}").parse().unwrap(),
+        address: address.map(|address| address.parse().unwrap()),
+        key: chained_gpc::PublicKey([id as u8; 32]),
+        place: place.into(),
+    })
+}
+
+fn loss(first: Id, count: u32, why: &str) -> Answer {
+    Answer::Lost(LossReport::new(first, count, why))
+}
+
+/// A launch with the state of this root, and no thread.
+fn launch(supervisor: &Supervisor) -> RemoteLaunch {
+    let (_, secret, key) = supervisor.root.clone();
+    RemoteLaunch { peers: Peers::new(), secret, key, shared: supervisor.shared.clone(), thread: None }
+}
+
+#[test]
+fn processes_of_one_place_meet_on_loopback_and_others_at_their_addresses() {
+    let mut here = supervisor(false);
+    here.record_reports(vec![report(2, Some("10.0.0.2:9"), "here"), report(1, None, "here")]);
+    let peers = here.introduce().unwrap();
+    let at = |peers: &Peers, id| peers.address(id).map(|address| address.to_string());
+    assert_eq!(
+        (at(&peers, 1).unwrap(), at(&peers, 2).unwrap()),
+        ("127.0.0.1:1".into(), "127.0.0.1:2".into())
+    );
+    assert_eq!((peers.key(2), peers.len()), (Some(chained_gpc::PublicKey([2; 32])), 2));
+    assert!(peers.job().is_some_and(|job| !job.is_none()));
+    // One process on another machine is enough.
+    let mut apart = supervisor(false);
+    apart.record_reports(vec![report(1, Some("10.0.0.1:8"), "here"), report(2, Some("10.0.0.2:9"), "there")]);
+    let peers = apart.introduce().unwrap();
+    assert_eq!((at(&peers, 1).unwrap(), at(&peers, 2).unwrap()), ("10.0.0.1:8".into(), "10.0.0.2:9".into()));
+    assert_eq!(apart.shared.running.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_process_that_no_other_host_reaches_counts_as_lost() {
+    for is_partial in [false, true] {
+        let mut root = supervisor(is_partial);
+        root.record_reports(vec![report(1, Some("10.0.0.1:8"), "x"), report(2, None, "y")]);
+        let why = "id 2, host b: it has no address, or none in the network, that other hosts reach";
+        match root.introduce() {
+            Ok(peers) => assert!(is_partial && peers.len() == 1 && peers.address(2).is_none()),
+            Err(error) => assert!(!is_partial && error.to_string().ends_with(why), "{error}"),
+        }
+        let lost = launch(&root).lost();
+        assert_eq!((lost.len(), lost[0].to_string().as_str()), (1, why));
+    }
+}
+
+#[test]
+fn the_root_knows_which_processes_run_and_why_others_do_not() {
+    let mut root = supervisor(false);
+    root.record_reports((1..=3).map(|id| report(id, None, "here")).collect());
+    root.record_reports(vec![loss(2, 2, "host b: killed"), loss(3, 1, "host c: later")]);
+    assert_eq!(root.running.keys().copied().collect::<Vec<_>>(), [1]);
+    assert_eq!(root.shared.running.load(Ordering::Relaxed), 1);
+    let launch = launch(&root);
+    let first = |ids: &[Id]| launch.first_lost(&IdList::from_ids(ids.iter().copied()).unwrap());
+    assert_eq!((first(&[3, 2, 1]), first(&[3]), first(&[1])), (Some(2), Some(3), None));
+    // The first report is the cause.
+    assert_eq!(launch.why_lost(3, Duration::ZERO).as_deref(), Some("host b: killed"));
+    assert_eq!((launch.why_lost(1, Duration::ZERO), launch.why_lost(4, Duration::ZERO)), (None, None));
+    let error = root.introduce().unwrap_err().to_string();
+    assert!(error.starts_with("3 processes could not be started\nids 2-3, host b: killed\n"), "{error}");
+    // A waiting caller is notified of a loss.
+    let shared = root.shared.clone();
+    let waiting = std::thread::spawn(move || launch.why_lost(1, Duration::from_secs(60)));
+    root.record_reports(vec![loss(1, 1, "host a: at last")]);
+    assert_eq!(waiting.join().unwrap().as_deref(), Some("host a: at last"));
+    assert_eq!(shared.running.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn losses_have_a_bound() {
+    let mut root = supervisor(true);
+    for number in 0..2 * LOST_MAX {
+        root.record_reports(vec![loss(1 + number as Id % 3, 1, "host a: again")]);
+    }
+    assert_eq!(launch(&root).lost().len(), LOST_MAX);
+}
+
+#[test]
+fn a_plan_is_checked_and_knows_the_hosts_of_its_ids() {
+    let plan = |hosts: &[&str]| {
+        RemotePlan::new(hosts.iter().map(|&host| host.into()).collect(), "gpc", &["--agent"])
+    };
+    let error = |plan: &RemotePlan| plan.check().unwrap_err().to_string();
+    let two = RemotePlan { per_host: 3, ..plan(&["a", "b"]) };
+    assert!(two.check().is_ok());
+    assert_eq!(
+        [0, 1, 3, 4, 6, 7].map(|id| two.host_of(id)),
+        [None, Some("a"), Some("a"), Some("b"), Some("b"), None]
+    );
+    assert_eq!(error(&plan(&[])), "no host is named");
+    assert!(error(&plan(&["a", "-oProxyCommand=b"])).starts_with("`-oProxyCommand=b` is no name of a host"));
+    assert!(error(&plan(&["a", "b", "a"])).starts_with("host a is named twice"));
+    assert!(error(&RemotePlan { per_host: 9000, ..two.clone() }).starts_with("18000 processes are too many"));
+    assert!(matches!(RemotePlan { rsh: Vec::new(), ..two }.check(), Err(RemoteError::NoShell)));
+}
+
+#[test]
+fn a_command_that_ends_at_once_is_named() {
+    // The program of this test is not an agent: it ends at once.
+    let mut plan = RemotePlan::new(vec!["a".into()], "gpc", &["--no-such-test-argument"]);
+    plan.rsh = vec!["/nowhere/ssh".into()];
+    let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
+    assert!(error.starts_with("1 process could not be started\nid 1, host a: exit status "), "{error}");
+}

@@ -1,0 +1,194 @@
+//! Launches of real processes: what each gets, and how all of them end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use chained_gpc::runtime::{Address, LinkKind, Peers};
+
+/// Longer than anything takes that succeeds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A shell's script that reads the control link to its end, as a node does.
+const SERVE: &str = "exec 3<&1; while read -r line <&3; do :; done";
+
+/// Processes that live for a minute, or until they are killed.
+fn sleepers(ids: std::ops::Range<Id>) -> Plan {
+    Plan { link: LinkKind::Unix, ..Plan::new(ids, "/bin/sleep", &["60"]) }
+}
+
+/// Shells that run a script, in which `$1` is the id.
+fn shells(ids: std::ops::Range<Id>, script: &str, name: &Path) -> Plan {
+    Plan::new(ids, "/bin/sh", &["-c", script, name.to_str().unwrap()])
+}
+
+/// The descriptors of a process, each with what it stands for.
+fn descriptors(pid: u32) -> BTreeMap<u32, String> {
+    let folder = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let descriptor = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str().unwrap().parse().unwrap();
+        (number, fs::read_link(entry.path()).unwrap().to_str().unwrap().to_owned())
+    };
+    folder.map(|entry| descriptor(entry.unwrap())).collect()
+}
+
+#[test]
+fn statuses_are_described() {
+    assert_eq!(describe(ExitStatus::from_raw(0)), "exit status 0");
+    assert_eq!(describe(ExitStatus::from_raw(1 << 8)), "exit status 1");
+    assert_eq!(describe(ExitStatus::from_raw(9)), "killed by signal 9 (SIGKILL)");
+}
+
+#[test]
+fn what_cannot_be_started_is_said() {
+    let plan = Plan { link: LinkKind::Tcp, ..Plan::new(1..3, "/nowhere/gpc", &[]) };
+    let error = Launch::start(&plan).unwrap_err().to_string();
+    assert!(error.starts_with("cannot start the process of id 1 (of 2): No such file"), "{error}");
+    let error = Launch::start(&Plan { ids: 1..PROCESSES_MAX + 2, ..plan }).unwrap_err();
+    assert!(matches!(error, LaunchError::TooMany { count: 4097 }));
+}
+
+/// A process that got the socket of another one answered for it, and one that held its control link open did not end.
+#[test]
+fn each_process_has_its_own_socket_and_control_link_and_nothing_else() {
+    // So many that several threads start them.
+    let launch = Launch::start(&sleepers(5..29)).unwrap();
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let mut links = BTreeSet::new();
+    for id in 5..29 {
+        let pid = launch.process_of(id).unwrap();
+        let open = descriptors(pid);
+        assert_eq!(open.keys().copied().collect::<Vec<_>>(), [0, 1, 2], "id {id}: {open:?}");
+        let Some(Address::Abstract(name)) = launch.peers().address(id) else { panic!("id {id}") };
+        let inode = open[&0].strip_prefix("socket:[").unwrap().strip_suffix(']').unwrap();
+        let line = sockets.lines().find(|line| line.ends_with(&format!(" @{name}"))).unwrap();
+        assert!(line.split_whitespace().any(|word| word == inode), "id {id}: {line}, {inode}");
+        assert!(links.insert(open[&1].clone()), "id {id}");
+        // Its own group: Ctrl-C at the terminal reaches the parent alone.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let words: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        assert_eq!(words[2], pid.to_string());
+    }
+    assert_eq!(launch.processes().collect::<BTreeSet<_>>().len(), 24);
+    assert_eq!((launch.process_of(4), launch.process_of(29)), (None, None));
+    let ended = launch.end(Duration::ZERO);
+    assert_eq!((ended.killed, ended.failed), ((5..29).collect(), vec![]));
+}
+
+#[test]
+fn each_process_gets_all_of_its_orders() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("orders");
+    for others in [0, 5000] {
+        let mut plan = shells(1..4, "exec cat <&1 >\"$0.$1\"", &file);
+        // More than the buffer of a socket.
+        let address = |id| Address::Tcp(([127, 0, 0, 1], 1000 + (id % 1000) as u16).into());
+        plan.others = Peers::new();
+        (100..100 + others).for_each(|id| plan.others.insert(id, address(id)));
+        let mut launch = Launch::start(&plan).unwrap();
+        assert_eq!(launch.exit_of(1, Duration::ZERO), None);
+        let (peers, secret) = (launch.peers().clone(), launch.secret().cloned());
+        assert_eq!(peers.len(), 3 + others as usize);
+        assert!(peers.job().is_some() && secret.is_some() == cfg!(feature = "noise"));
+        let ended = launch.end(PATIENCE);
+        assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
+        for id in 1..4 {
+            let text = fs::read_to_string(folder.path().join(format!("orders.{id}"))).unwrap();
+            assert!(text.ends_with("\nend\n"));
+            let orders: Orders = text.parse().unwrap();
+            assert_eq!((orders.peers(), &orders.secret), (peers.clone(), &secret));
+            // The three, and this one.
+            assert_eq!(orders.settings.processes, NonZeroU32::new(4));
+        }
+    }
+}
+
+#[test]
+fn how_each_process_ends_is_reported() {
+    let script = format!("case $1 in 3) exit 9;; esac; {SERVE}; case $1 in 2) exit 7;; esac");
+    let mut launch = Launch::start(&shells(1..5, &script, Path::new("child"))).unwrap();
+    let nothing = IdList::try_from([1, 2, 4]).unwrap();
+    assert_eq!(launch.exit_of(3, PATIENCE).as_deref(), Some("exit status 9"));
+    assert_eq!((launch.exit_of(1, Duration::ZERO), launch.exit_of(0, PATIENCE)), (None, None));
+    assert_eq!(launch.exit_of(5, PATIENCE), None);
+    assert_eq!(launch.first_ended(&nothing), None);
+    assert_eq!(launch.first_ended(&IdList::try_from([4, 3]).unwrap()), Some(3));
+    assert_eq!(launch.running, 3);
+    let ended = launch.end(PATIENCE);
+    let failed = [(2, "exit status 7".to_owned()), (3, "exit status 9".to_owned())];
+    assert_eq!((ended.killed, ended.failed), (vec![], failed.to_vec()));
+}
+
+/// The limits of waits for processes, by a clock: nothing waits for the time.
+#[test]
+fn a_process_may_end_until_the_limit_and_is_killed_then() {
+    // The first reading begins a limit, the others are those of the waits.
+    let clock = |readings: &'static [u64]| {
+        let count = AtomicUsize::new(0);
+        Clock::reading(move || {
+            let place = count.fetch_add(1, Ordering::Relaxed).min(readings.len() - 1);
+            Duration::from_micros(readings[place])
+        })
+    };
+    let mut launch = Launch::start(&sleepers(1..3)).unwrap();
+    launch.clock = clock(&[0, 9_999_900, 10_000_000]);
+    assert_eq!(launch.exit_of(1, Duration::from_secs(10)), None);
+    launch.clock = clock(&[0, 119_999_900, 120_000_000]);
+    assert_eq!(launch.end(Duration::from_secs(120)).killed, [1, 2]);
+    // Those that end until then are not killed.
+    let mut launch = Launch::start(&shells(1..3, SERVE, Path::new("child"))).unwrap();
+    launch.clock = clock(&[0]);
+    assert_eq!(launch.end(Duration::from_secs(30)), Ended::default());
+}
+
+#[test]
+fn the_longest_limit_is_as_good_as_any() {
+    let mut launch = Launch::start(&shells(1..2, "exit 4", Path::new("child"))).unwrap();
+    assert_eq!(launch.exit_of(1, Duration::MAX).as_deref(), Some("exit status 4"));
+}
+
+#[test]
+fn a_launch_that_is_dropped_or_given_up_leaves_no_process() {
+    let launch = Launch::start(&shells(1..4, SERVE, Path::new("child"))).unwrap();
+    let pids: Vec<u32> = launch.processes().collect();
+    drop(launch);
+    assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("echo $$ >\"$0.$1\"; {SERVE}");
+    let plan = shells(1..4, &script, &folder.path().join("pid"));
+    let calls = AtomicUsize::new(0);
+    let refused = Launch::start_observed(&plan, |started| {
+        assert_eq!(calls.fetch_add(1, Ordering::Relaxed), started);
+        if started == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(matches!(refused, Err(LaunchError::Stopped)));
+    // Each of the two has written its number, unless it was killed before.
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let pid = fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(pid.is_empty() || !Path::new(&format!("/proc/{}", pid.trim())).exists());
+    }
+    assert!(!folder.path().join("pid.3").exists());
+}
+
+/// A started process that finds the variables of its parent's launcher would act as that launcher's process.
+#[test]
+fn a_started_process_has_no_variables_of_its_parents_launcher() {
+    const ALONE: &str = "GPC_STARTS_WITH_VARIABLES";
+    if std::env::var_os(ALONE).is_some() {
+        let launch = Launch::start(&sleepers(1..2)).unwrap();
+        let pid = launch.process_of(1).unwrap();
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let text = String::from_utf8_lossy(&environment).into_owned();
+        assert!(text.contains("GPC_STARTS_WITH_VARIABLES=1") && !text.contains("PMI_RANK"), "{text}");
+        launch.end(Duration::ZERO);
+        return;
+    }
+    let name = "tests::a_started_process_has_no_variables_of_its_parents_launcher";
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    let output = alone.args([name, "--exact"]).env(ALONE, "1").env("PMI_RANK", "7").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
