@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn all_processes_of_the_group_end_with_it() {
         for is_killed in [true, false] {
-            let mut process = shell("sleep 60 & echo $!; read x; exit 0");
+            let mut process = shell("sleep 60 & echo $!; read x || wait; exit 0");
             let heard = turns(&mut process, Duration::ZERO, |_, heard| heard.answers.len() == 1);
             let other = Pid::from_raw(heard.answers[0].parse().unwrap()).unwrap();
             let other = pidfd_open(other, PidfdFlags::empty()).unwrap();
