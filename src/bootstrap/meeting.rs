@@ -81,3 +81,65 @@ impl fmt::Debug for Meeting {
         write!(f, "Meeting(id {} of {}, {})", self.id, self.entries.len(), self.job.short())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(host: &str) -> Entry {
+        format!("1,{host},0123456789abcdef,-,unix:@{host}").parse().unwrap()
+    }
+
+    /// A meeting of `a`, `b` and `c`, in which this process is `b`.
+    fn meeting() -> Meeting {
+        Meeting {
+            id: 1,
+            entries: ["a", "b", "c"].map(|host| entry(host).to_string().into_bytes()).to_vec(),
+            groups: ["x", "y", "x"].map(String::from).to_vec(),
+            job: Job([1; 16]),
+            secret: Secret::new(&[2; 32]).unwrap(),
+            farewell: Farewell::new(|| Err("it was sent")),
+        }
+    }
+
+    #[test]
+    fn a_meeting_says_who_is_where() {
+        let met = check_meeting(meeting(), &entry("b")).unwrap();
+        assert_eq!((met.id, met.count, met.job), (1, 3, Job([1; 16])));
+        assert!(met.secret == Secret::new(&[2; 32]).unwrap());
+        assert_eq!(met.entries, (0..).zip(["a", "b", "c"].map(entry)).collect());
+        assert_eq!((met.hosts.len(), met.hosts.host(1), met.hosts.host(2)), (2, Some("y"), Some("x")));
+        assert!(met.farewell.say().is_err());
+        let alone = Meeting {
+            id: 0,
+            entries: vec![entry("b").to_string().into_bytes()],
+            groups: vec![String::new()],
+            ..meeting()
+        };
+        assert_eq!(check_meeting(alone, &entry("b")).unwrap().count, 1);
+    }
+
+    #[test]
+    fn a_meeting_that_cannot_be_is_refused() {
+        let refused = |meeting: Meeting| check_meeting(meeting, &entry("b")).err().unwrap().to_string();
+        for id in [0, 2, 3, u32::MAX] {
+            let why = format!(
+                "the processes have not met: what stands at id {id} of 3 is not what this process has said"
+            );
+            assert_eq!(refused(Meeting { id, ..meeting() }), why);
+        }
+        for groups in [vec![], vec![String::new(); 2], vec![String::new(); 4]] {
+            let why = format!("there are {} groups' names for 3 processes", groups.len());
+            assert!(refused(Meeting { groups, ..meeting() }).ends_with(&why));
+        }
+        let with = |place: usize, bytes: &[u8]| {
+            let mut other = meeting();
+            other.entries[place] = bytes.to_vec();
+            refused(other)
+        };
+        assert_eq!(with(2, b"\xff"), "what id 2 says of itself is of no use: it is no text");
+        assert!(with(0, b"1,a").contains("id 0") && with(2, b"").contains("id 2"));
+        assert!(with(1, b"1,b").contains("id 1 of 3"));
+        assert_eq!(format!("{:?}", meeting()).matches("0202").count(), 0, "the secret is not shown");
+    }
+}

@@ -263,3 +263,6 @@ fn useless(of: Id, why: String) -> BootstrapError {
 fn left(limit: &TimeLimit) -> Duration {
     limit.left().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

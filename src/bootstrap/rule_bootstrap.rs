@@ -127,3 +127,61 @@ pub(super) fn wait_for(awaited: &[(Id, Address)], limit: &TimeLimit) -> Result<(
 fn left(limit: &TimeLimit) -> Duration {
     limit.left().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::Clock;
+
+    fn address(name: &str) -> Address {
+        Address::Abstract(format!("gpc-rule-bootstrap-{name}-{}", std::process::id()))
+    }
+
+    /// A neighbour may listen until the limit. The clock decides, and the neighbour appears when it is read, so that
+    /// nothing waits for the time.
+    #[test]
+    fn neighbours_are_waited_for_until_the_limit_and_not_longer() {
+        for (seconds, name) in [(0, "at once"), (59, "late"), (60, "too late")] {
+            let [first, second] = ["first", "second"].map(|which| address(&format!("{which} {name}")));
+            let (listening, late) = (Mutex::new(vec![Listener::bind(&first).unwrap()]), second.clone());
+            let readings = AtomicUsize::new(0);
+            let clock = Clock::reading(move || match readings.fetch_add(1, Ordering::Relaxed) {
+                // The limit begins, and the whole of it is read.
+                0 | 1 => Duration::ZERO,
+                // The first look.
+                2 if seconds > 0 => Duration::ZERO,
+                reading => {
+                    if reading == 3 || seconds == 0 {
+                        listening.lock().unwrap().extend(Listener::bind(&late).ok().filter(|_| seconds < 60));
+                    }
+                    Duration::from_secs(seconds)
+                }
+            });
+            let limit = clock.limit(Duration::from_secs(60));
+            let awaited = [(4, first.clone()), (7, second.clone())];
+            match wait_for(&awaited, &limit) {
+                Ok(()) => assert!(seconds < 60, "{name}"),
+                Err(BootstrapError::Absent { ids, address, limit }) => {
+                    assert_eq!((ids.as_str(), address, limit.as_secs()), ("7", second, 60), "{name}");
+                    assert_eq!(seconds, 60);
+                }
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_are_missing_are_named() {
+        let clock = Clock::reading(|| Duration::ZERO);
+        let awaited: Vec<(Id, Address)> = [1, 2, 4].map(|id| (id, address(&format!("nobody {id}")))).to_vec();
+        let error = wait_for(&awaited, &clock.limit(Duration::ZERO)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("nobody listens for ids 1-2,4 within 0ns, the first of them at unix:@"),
+            "{error}"
+        );
+        assert!(wait_for(&[], &clock.limit(Duration::ZERO)).is_ok());
+    }
+}

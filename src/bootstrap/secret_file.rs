@@ -505,22 +505,46 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// If others have any right, the file is rejected, for any owner.
+        /// Exactly these files are read: nobody but the owner has a right, or root has handed it to a group of this
+        /// process.
         #[test]
-        fn others_never_have_a_right(mode in 0u32..0o10000, owner in 0u32..3, group in 0u32..3) {
-            let process = Process { user: 1, groups: vec![1] };
+        fn a_file_is_read_exactly_if_its_rights_allow_it(
+            mode in prop_oneof![0u32..0o10000, prop::sample::select(vec![0o600, 0o400, 0o440, 0o640, 0o460, 0o641])],
+            owner in 0u32..3, group in 0u32..3, user in 0u32..2,
+        ) {
+            let process = Process { user, groups: vec![user, 2] };
             let checked = Rights { regular: true, owner, group, mode }.check(&process, Path::new("f"));
-            if checked.is_ok() {
-                prop_assert!(mode & 0o027 == 0 && owner < 2);
-                prop_assert!(mode & 0o050 == 0 || (owner == 0 && group == 1));
-            }
+            let of_group = mode >> 3 & 7;
+            let is_handed = owner == 0 && of_group & 2 == 0 && [user, 2].contains(&group) && (user, group) != (0, 0);
+            let is_allowed = (owner == user || owner == 0) && mode & 7 == 0 && (of_group == 0 || is_handed);
+            prop_assert_eq!(checked.is_ok(), is_allowed);
         }
 
+        /// A valid file with some changes is read as its kind says, or refused.
         #[test]
-        fn any_content_is_a_secret_or_refused(content in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn a_changed_file_is_read_by_its_first_line_or_refused(
+            line in prop::sample::select(vec!["", "gpc job secret\n", "gpc private key\n", " gpc job secret \r\n", "gpc\n"]),
+            digits in "[0-9a-f]{62,66}",
+            space in "[ \r\n]{0,3}",
+            change in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
+        ) {
+            let mut content = format!("{line}{digits}{space}").into_bytes();
+            if let Some((at, byte)) = change {
+                let at = at.index(content.len());
+                content[at] = byte;
+            }
             let folder = tempfile::tempdir().unwrap();
             let path = file(&folder, &content, 0o600);
-            let _ = (read_secret(&path), read_key(&path));
+            let text = String::from_utf8(content).unwrap_or_default();
+            let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+            let (secret, key, token) = match first.trim() {
+                "gpc job secret" => (rest.parse().ok(), None, None),
+                "gpc private key" => (None, rest.parse().ok(), None),
+                _ => (text.parse().ok(), None, text.parse().ok()),
+            };
+            prop_assert_eq!(read_secret(&path).ok(), secret);
+            prop_assert_eq!(read_token(&path).ok(), token);
+            prop_assert_eq!(read_key(&path).ok(), key);
         }
     }
 }

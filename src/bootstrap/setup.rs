@@ -451,3 +451,6 @@ impl fmt::Debug for Bootstrap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

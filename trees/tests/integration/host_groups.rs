@@ -86,6 +86,14 @@ fn lay_out(places: &[u32], list: &[&str], level: usize, tree: &Tree, parents: &m
     }
 }
 
+/// The layout of a list by the model.
+fn by_the_model(list: &[&str], tree: &Tree) -> Layout {
+    let places: Vec<u32> = (0..list.len() as u32).collect();
+    let mut parents = vec![None; list.len()];
+    lay_out(&places, list, 0, tree, &mut parents);
+    Layout::from_parents(&parents, &Limits::default()).unwrap()
+}
+
 /// The layout without groups: one tree over the hosts, and one within each.
 fn one_level(list: &[&str], tree: &Tree) -> Layout {
     let places: Vec<u32> = (0..list.len() as u32).collect();
@@ -128,10 +136,7 @@ proptest! {
         let list: Vec<&str> = listed.iter().map(|(_, path)| path.as_str()).collect();
         let layout = layout_of(&listed, &tree);
         each_group_is_entered_once(&layout, &list);
-        let places: Vec<u32> = (0..list.len() as u32).collect();
-        let mut parents = vec![None; list.len()];
-        lay_out(&places, &list, 0, &tree, &mut parents);
-        prop_assert_eq!(layout, Layout::from_parents(&parents, &Limits::default()).unwrap());
+        prop_assert_eq!(layout, by_the_model(&list, &tree));
     }
 
     #[test]
@@ -144,10 +149,14 @@ proptest! {
     #[test]
     fn any_names_are_hosts(listed in listed("[ab/]{0,20}"), tree in tree()) {
         let list: Vec<&str> = listed.iter().map(|(_, path)| path.as_str()).collect();
-        each_group_is_entered_once(&layout_of(&listed, &tree), &list);
+        let layout = layout_of(&listed, &tree);
+        each_group_is_entered_once(&layout, &list);
+        prop_assert_eq!(layout, by_the_model(&list, &tree));
         let hosts: Hosts = listed.iter().cloned().collect();
         prop_assert_eq!(hosts.len(), list.iter().collect::<BTreeSet<_>>().len());
-        prop_assert!(listed.iter().all(|(id, path)| hosts.host(*id) == Some(path)));
+        // Each id has its own path, and no other id has one.
+        let paths: BTreeMap<Id, &str> = listed.iter().map(|(id, path)| (*id, path.as_str())).collect();
+        prop_assert!((0..100).all(|id| hosts.host(id) == paths.get(&id).copied()));
     }
 
     #[test]

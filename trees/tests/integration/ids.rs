@@ -50,6 +50,7 @@ fn assert_same(list: &IdList, model: &[Id]) {
     assert!(runs.windows(2).all(|pair| pair[0].first.checked_add(pair[0].count) != Some(pair[1].first)));
     let of_run = |run: &Run| (0..run.count).map(|offset| run.first + offset).collect::<Vec<_>>();
     assert_eq!(runs.iter().flat_map(of_run).collect::<Vec<_>>(), model);
+    assert_eq!(list.runs().count(), runs.len(), "counted without a visit of each");
 }
 
 proptest! {
@@ -273,4 +274,18 @@ fn wrong_text_says_which_piece_and_why() {
     assert!(told("0-4294967295").contains("more than 4294967295 ids in all"));
     assert!(told("0-4294967294,4294967295").starts_with("piece 2"));
     assert!(told(&"x".repeat(1000)).len() < 200);
+}
+
+/// The positions are those of the list, in order, whichever run has the lower ids.
+#[test]
+fn the_positions_of_a_repeated_id_are_in_the_order_of_the_list() {
+    for (text, id, first, second) in
+        [("3-9,5", 5, 2, 7), ("5,3-9", 5, 0, 3), ("8-9,3-8", 8, 0, 7), ("1-4,0-1", 1, 0, 5)]
+    {
+        let ids = text.split(',').flat_map(|run| {
+            let (first, last) = run.split_once('-').unwrap_or((run, run));
+            first.parse::<Id>().unwrap()..=last.parse::<Id>().unwrap()
+        });
+        assert_eq!(IdList::from_ids(ids), Err(DuplicateId { id, first, second }), "{text}");
+    }
 }

@@ -388,3 +388,52 @@ fn a_long_wrong_word_is_cut_short() {
     let told = file(&format!("0: {}", "\u{e9}".repeat(10_000))).to_string();
     assert!(told.len() < 300, "{told}");
 }
+
+/// A subtree that ends one position after its parent's.
+#[test]
+fn a_subtree_lies_within_its_parents() {
+    for (sizes, is_tree) in [
+        (vec![4, 2, 2, 1], false),
+        (vec![4, 3, 2, 1], true),
+        (vec![5, 3, 1, 2, 1], false),
+        (vec![5, 3, 1, 1, 1], true),
+    ] {
+        let n = sizes.len() as u32;
+        let tree = Tree::Explicit(gpc_trees::Shape::from_sizes(sizes.clone()).unwrap());
+        assert_eq!(tree.check(n, &Limits::default()).is_ok(), is_tree, "{sizes:?}");
+        assert_eq!(edges(&tree, n).all(|edge| edge.is_ok()), is_tree, "{sizes:?}");
+    }
+}
+
+/// Of several groups that are too deep the first is named.
+#[test]
+fn the_first_position_that_is_too_deep_is_named() {
+    let limits = Limits { depth: 1, ..Limits::default() };
+    assert_eq!(Tree::Binary.check(7, &limits), Err(TreeError::Depth { position: 2, limit: 1 }));
+    let limits = Limits { depth: 0, ..Limits::default() };
+    assert_eq!(Tree::Flat.check(4, &limits), Err(TreeError::Depth { position: 1, limit: 0 }));
+}
+
+/// A length that occurs at several levels counts at the deepest.
+#[test]
+fn the_depth_of_a_registered_split_is_that_of_its_deepest_id() {
+    let comb = registered(|n, groups| {
+        groups.push(Group { start: 1, len: 1 });
+        if n > 2 {
+            groups.push(Group { start: 2, len: n - 2 });
+        }
+    });
+    let deepest = |n: u32| {
+        let mut depths = vec![0; n as usize];
+        for edge in edges(&comb, n) {
+            let (parent, child) = edge.unwrap();
+            depths[child as usize] = depths[parent as usize] + 1;
+        }
+        depths.into_iter().max().unwrap()
+    };
+    for n in 1..40 {
+        assert_eq!(comb.check(n, &Limits::default()).unwrap().depth, deepest(n), "{n}");
+    }
+    let limits = Limits { depth: 5, ..Limits::default() };
+    assert_eq!(comb.check(12, &limits), Err(TreeError::Depth { position: 11, limit: 5 }));
+}

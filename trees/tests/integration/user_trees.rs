@@ -3,7 +3,7 @@
 //! An accepted tree must equal its description. A rejection must carry a counter-example that holds for the
 //! description.
 
-use gpc_trees::{IdList, Layout, Limits, Tree, TreeError, TreeFileError, edges};
+use gpc_trees::{Group, IdList, Layout, Limits, Tree, TreeError, TreeFileError, edges};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -264,6 +264,32 @@ fn every_subtree_of_a_shape_is_a_shape_of_its_own() {
     let sent = gpc_trees::Shape::from_sizes(below.sizes().to_vec()).unwrap();
     assert_eq!(sent, below);
     assert_eq!(Tree::Explicit(sent).split(4), Tree::Explicit(below).split(4));
+}
+
+/// The subtree of a subtree is the one of the whole tree: a node splits the window that it has received.
+#[test]
+fn a_window_of_a_window_is_that_of_the_whole() {
+    let layout = Layout::parse("0: 1 2\n2: 3 4\n4: 5 6 7\n6: 8\n", &Limits::default()).unwrap();
+    let whole = layout.tree();
+    let mut pending = vec![(whole.clone(), Group { start: 0, len: 9 })];
+    let mut splits = 0;
+    while let Some((tree, group)) = pending.pop() {
+        let direct = if group.start == 0 { whole.clone() } else { whole.subtree(group) };
+        assert_eq!(tree, direct);
+        for below in tree.split(group.len).unwrap() {
+            splits += 1;
+            let placed = Group { start: group.start + below.start, len: below.len };
+            pending.push((tree.subtree(below), placed));
+        }
+    }
+    assert_eq!(splits, 8);
+}
+
+#[test]
+fn a_comment_ends_with_its_line() {
+    let plain = Layout::parse("0: 1 2\n", &Limits::default());
+    assert!(plain.is_ok());
+    assert_eq!(Layout::parse("# 7: 8 # 3: 4\n0: 1 2 # 3 # 4: 5\n", &Limits::default()), plain);
 }
 
 #[test]

@@ -246,7 +246,7 @@ mod tests {
 
     /// A driver whose agents of the same host are shells with this script, and its clock, which the test moves.
     fn driver(script: &str, count: u32) -> (Driver, Arc<Mutex<Duration>>) {
-        let time = Arc::new(Mutex::new(Duration::from_secs(1000)));
+        let time = Arc::new(Mutex::new(Duration::ZERO));
         let read = time.clone();
         let task = Task {
             limit: LIMIT,
