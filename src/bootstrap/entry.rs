@@ -191,6 +191,9 @@ pub(super) mod tests {
         assert_eq!(at(&entry("a", 1, &["10.0.0.1:7", "unix:@x"])).unwrap(), "unix:@x");
         assert_eq!(at(&entry("a", 1, &["10.0.0.1:7"])).unwrap(), "10.0.0.1:7");
         assert_eq!(at(&entry("b", 2, &["unix:@x", "127.0.0.1:7", "10.0.0.1:7"])).unwrap(), "10.0.0.1:7");
+        // The names of hosts decide nothing: containers of one host have one each, and machines may share one.
+        assert_eq!(at(&entry("b", 1, &["10.0.0.1:7", "unix:@x"])).unwrap(), "unix:@x");
+        assert_eq!(at(&entry("a", 2, &["unix:@x", "10.0.0.1:7"])).unwrap(), "10.0.0.1:7");
         let error = at(&entry("b", 2, &["unix:@x", "127.0.0.1:7"])).unwrap_err();
         assert!(error.starts_with("id 5 on host b listens for its own host alone"), "{error}");
         assert!(error.contains("host a") && error.contains("GPC_HOST_ADDRESS"), "{error}");

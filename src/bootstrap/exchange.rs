@@ -289,6 +289,8 @@ mod tests {
             assert_eq!(useless.of, 0, "{bad}");
             assert!(!useless.why.is_empty());
         }
+        let more = begin().give(&format!("1:{},x", common().to_text().as_str())).unwrap_err();
+        assert_eq!((more.of, more.why.as_str()), (0, "it is no job and its secret"));
         let mut exchange = begin();
         exchange.give(&format!("1:{}", common().to_text().as_str())).unwrap();
         assert_eq!(exchange.want(), Some(SpaceOperation::Get { of: 4, key: "gpc.at.4".into() }));

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use chained_gpc::runtime::{Address, LinkKind, Peers};
+use chained_gpc::runtime::{Address, Job, LinkKind, Peers};
 
 /// Longer than anything takes that succeeds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -92,11 +92,14 @@ fn each_process_gets_all_of_its_orders() {
         let address = |id: Id| Address::Tcp(([127, 1, (id >> 8) as u8, id as u8], 7000).into());
         plan.others = Peers::new();
         (100..100 + others).for_each(|id| drop(plan.others.insert(id, address(id))));
+        let job = (others > 0).then_some(Job([5; 16]));
+        job.into_iter().for_each(|job| plan.others.set_job(job));
         let mut launch = Launch::start(&plan).unwrap();
         assert_eq!(launch.exit_of(1, Duration::ZERO), None);
         let (peers, secret) = (launch.peers().clone(), launch.secret().cloned());
         assert_eq!(peers.len(), 3 + others as usize);
-        assert!(peers.job().is_some() && secret.is_some() == cfg!(feature = "noise"));
+        assert!(peers.job().is_some_and(|drawn| job.is_none_or(|job| drawn == job)));
+        assert_eq!(secret.is_some(), cfg!(feature = "noise"));
         let ended = launch.end(PATIENCE);
         assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
         for id in 1..4 {
@@ -144,7 +147,8 @@ fn a_process_may_end_until_the_limit_and_is_killed_then() {
     assert_eq!(launch.end(Duration::from_secs(120)).killed, [1, 2]);
     // Those that end until then are not killed.
     let mut launch = Launch::start(&shells(1..3, SERVE, Path::new("child"))).unwrap();
-    launch.clock = clock(&[0]);
+    const READINGS: [u64; 7] = [0, 20_000_000, 20_000_000, 20_000_000, 20_000_000, 20_000_000, 30_000_000];
+    launch.clock = clock(&READINGS);
     assert_eq!(launch.end(Duration::from_secs(30)), Ended::default());
 }
 

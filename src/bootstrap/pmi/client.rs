@@ -162,6 +162,37 @@ mod tests {
         }
     }
 
+    /// A value may be the secret of the job, and errors go to logs.
+    #[test]
+    fn an_invalid_answer_to_a_get_is_not_quoted() {
+        for (version, text) in [
+            (Version::One, "cmd=nonsense value=5ec7e7\n"),
+            (Version::One, "cmd=get_result rc=0 value=5ec7e7\n5ec7e7\n"),
+            (Version::Two, "    25cmd=nonsense;value=5ec7e7"),
+            (Version::Two, "5ec7e7cmd=kvs-get-response;"),
+        ] {
+            let mut client = Client::new(version, Process::default());
+            client.ask(Ask::Get { of: 0, key: "k".into() });
+            let fault = client.take(text.as_bytes()).unwrap_err();
+            assert!(matches!(&fault, Fault::Nonsense(why) if !why.contains("5ec7e7")), "{fault}");
+            client.ask(Ask::Fence);
+            let fault = client.take(text.as_bytes()).unwrap_err().to_string();
+            assert!(fault.contains("5ec7e7"), "other responses are quoted: {fault}");
+        }
+    }
+
+    #[test]
+    fn one_request_has_one_answer() {
+        for (version, text) in [
+            (Version::One, "cmd=barrier_out\ncmd=barrier_out\n"),
+            (Version::Two, "    29cmd=kvs-fence-response;rc=0;;;x"),
+        ] {
+            let mut client = Client::new(version, Process::default());
+            client.ask(Ask::Fence);
+            assert!(matches!(client.take(text.as_bytes()), Err(Fault::Nonsense(_))), "{text}");
+        }
+    }
+
     #[test]
     fn an_answer_without_an_end_costs_no_more_than_its_bound() {
         for version in [Version::One, Version::Two] {

@@ -59,7 +59,7 @@ impl Link {
         Err(refused)
     }
 
-    fn of(socket: OwnedFd) -> Link {
+    pub(super) fn of(socket: OwnedFd) -> Link {
         Link { socket: Some(socket), closes: false }
     }
 

@@ -428,14 +428,43 @@ fn each_response_has_its_limit_and_a_fence_that_of_the_caller() {
 #[test]
 fn the_opening_has_one_limit_whatever_the_version() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let seconds = Arc::new(AtomicUsize::new(0));
-    let shown = seconds.clone();
-    let clock = Clock::reading(move || Duration::from_secs(shown.load(Ordering::Relaxed) as u64));
-    let limit = clock.limit(Duration::from_secs(40));
     writeln!(theirs, "cmd=response_to_init pmi_version=2 rc=-1").unwrap();
-    seconds.store(40, Ordering::Relaxed);
+    theirs.set_nonblocking(true).unwrap();
+    let (readings, server) = (AtomicUsize::new(0), Mutex::new((Some(theirs), String::new())));
+    let clock = Clock::reading(move || {
+        // The server ends once it has the second request: a client that waits for its response does not wait long.
+        let (server, requests) = &mut *server.lock().unwrap();
+        let mut bytes = [0; 256];
+        let read = server.as_mut().and_then(|server| server.read(&mut bytes).ok()).unwrap_or(0);
+        requests.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        server.take_if(|_| requests.contains("pmi_version=2"));
+        Duration::from_secs(if readings.fetch_add(1, Ordering::Relaxed) == 0 { 0 } else { 40 })
+    });
+    let limit = clock.limit(Duration::from_secs(40));
     let process = Process { count: 1, ..Process::default() };
     let error = open(Link::closing(ours.into()), &process, (&clock, &limit)).unwrap_err().to_string();
     assert!(error.starts_with("PMI-2: to open the conversation"), "{error}");
     assert!(error.contains("no answer within") && error.contains("PMI-1: the server refuses it"), "{error}");
+}
+
+/// A server kills a process that closes its end without a farewell, and ends a session that stays open after it.
+#[test]
+fn the_link_stays_open_until_the_farewell_and_closes_after_it() {
+    for is_finished in [false, true] {
+        let (ours, mut server) = UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let process = Process { count: 1, name: "k".into(), ..Process::default() };
+        let mut space = PmiSpace::of(Version::One, process, Link::of(ours.into()), Clock::system());
+        if is_finished {
+            writeln!(server, "cmd=finalize_ack").unwrap();
+            space.finish(PATIENCE).unwrap();
+            assert_eq!(server.read(&mut [0; 64]).unwrap(), "cmd=finalize\n".len());
+        }
+        drop(space);
+        match server.read(&mut [0; 64]) {
+            Ok(0) => assert!(is_finished),
+            Err(error) => assert!(!is_finished && error.kind() == std::io::ErrorKind::WouldBlock, "{error}"),
+            Ok(read) => panic!("{read} bytes"),
+        }
+    }
 }

@@ -262,6 +262,40 @@ mod tests {
         assert_eq!(found, ["a 10.0.0.1", "b 10.0.0.2"]);
     }
 
+    #[test]
+    fn names_without_an_address_are_listed_with_the_last_error() {
+        let mut names = names(&["w-0.s", "w-1.s", "w-2.s", "w-3.s", "w-4.s"]);
+        for name in names.due(Duration::ZERO) {
+            let answer = match name.as_str() {
+                "w-1.s" => Ok(vec![IpAddr::from([10, 0, 0, 1])]),
+                _ => Err(io::Error::other("no such\u{1b} name")),
+            };
+            names.note(&name, answer, Duration::ZERO);
+        }
+        assert_eq!(
+            names.unresolved(milliseconds(50)).to_string(),
+            r"no address was found for 4 hosts within 50ms: w-[0,2-4].s (no such\u{1b} name); are they started, and do others know their names?"
+        );
+    }
+
+    /// A look-up that never ends does not block the caller.
+    #[test]
+    fn a_name_service_that_hangs_costs_the_limit() {
+        let (release, blocked) = channel::<()>();
+        let blocked = Mutex::new(blocked);
+        let stuck = Resolve::by(move |_| {
+            let _ = blocked.lock().unwrap().recv();
+            Ok(vec![])
+        });
+        let readings = std::sync::atomic::AtomicU64::new(0);
+        let clock =
+            Clock::reading(move || milliseconds(readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+        let error = stuck.found(names(&["w-0.s", "w-1.s"]), &clock, &clock.limit(milliseconds(10)));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("w-[0-1].s (the name service does not answer)"), "{error}");
+        drop(release);
+    }
+
     /// The last answer may come until the limit, and not at it.
     #[test]
     fn a_name_may_be_found_until_the_limit() {

@@ -96,6 +96,7 @@ fn a_step_that_does_not_add_up_is_refused() {
     assert!(refused("=cyclic", "=block").contains("in the order `block`"));
     assert!(refused("=cyclic", "=arbitrary").contains("of which no rule is known"));
     assert!(refused("GTIDS=1,4", "GTIDS=1,5").contains("task 4 is on node 1 as its number 1"));
+    assert!(refused("LOCALID=1", "LOCALID=0").contains("task 4 is on node 1 as its number 0"));
     assert!(refused("n[1-3]", "n[1-3").contains("its list of nodes: the brackets"));
     assert!(
         refused("SLURM_STEP_NODELIST=n[1-3]", "")
@@ -193,29 +194,6 @@ fn each_host_is_looked_up_once() {
     let here = slurm(ONE_NODE).unwrap().unwrap();
     let never = Resolve::by(|_| panic!("nobody asks"));
     assert_eq!(never.addresses(&here, 0..2, Duration::ZERO).unwrap().len(), 2);
-}
-
-#[test]
-fn who_has_no_address_in_time_is_named() {
-    let resolve = Resolve::by(|name| match name {
-        "w-1.s" => of_pod(name),
-        _ => Err(io::Error::other("no such\u{1b} name")),
-    });
-    let error = resolve.addresses(&pods(5), 0..5, Duration::from_millis(50)).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        r"no address was found for 4 hosts within 50ms: w-[0,2-4].s (no such\u{1b} name); are they started, and do others know their names?"
-    );
-    // A look-up that never ends does not block the caller.
-    let (release, blocked) = std::sync::mpsc::channel::<()>();
-    let blocked = Mutex::new(blocked);
-    let stuck = Resolve::by(move |_| {
-        let _ = blocked.lock().unwrap().recv();
-        Ok(vec![])
-    });
-    let error = stuck.addresses(&pods(2), 0..2, Duration::from_millis(50)).unwrap_err().to_string();
-    assert!(error.contains("w-[0-1].s (the name service does not answer)"), "{error}");
-    drop(release);
 }
 
 /// Values that are nearly valid, so that many branches of the parser are reached.

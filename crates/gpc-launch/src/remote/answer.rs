@@ -153,6 +153,8 @@ mod tests {
         let gone = LossReport::new(2, 5, "exit status 255: ssh: No route\x1b[2J\nto host");
         assert_eq!(gone.why, r"exit status 255: ssh: No route\u{1b}[2J\nto host");
         assert!(gone.has(2) && gone.has(6) && !gone.has(7) && !gone.has(1));
+        // Each of these characters is six when it is escaped.
+        assert_eq!(LossReport::new(1, 1, &"\x1b".repeat(WHY_MAX)).why.len(), WHY_MAX);
         for answer in [
             Answer::Started(here),
             Answer::Started(apart),

@@ -172,6 +172,8 @@ fn an_agent_may_report_until_its_limit() {
     ] {
         let mut starting = started(9, 1, &[]);
         let mut last = Duration::ZERO;
+        // A line of a login shell begins no new limit.
+        starting.line(0, "Welcome", Duration::from_secs(29));
         for line in lines {
             last += LIMIT - nanosecond;
             starting.tick(last);

@@ -85,6 +85,8 @@ enum Event {
 /// A process. The root is the first one: it has no session.
 struct Process {
     id: Id,
+    /// Its host; the root is on none of them.
+    host: String,
     starting: Starting,
     session: Option<Session>,
     /// The index of the process that has started it, and its number there.
@@ -101,6 +103,8 @@ struct World {
     /// By time, then in the order in which they were sent.
     events: BTreeMap<(Duration, usize), Event>,
     sent: usize,
+    /// Number of steps, which has a bound: an agent that is due and does nothing would be asked for ever.
+    steps: usize,
     now: Duration,
     /// Reports to the root.
     up: Vec<Answer>,
@@ -114,6 +118,7 @@ impl World {
         let fan_out = NonZeroU32::new(fan_out).unwrap();
         let root = Process {
             id: 0,
+            host: String::new(),
             starting: Starting::new(fan_out, LIMIT),
             session: None,
             parent: None,
@@ -127,6 +132,7 @@ impl World {
             fan_out,
             events: BTreeMap::new(),
             sent: 0,
+            steps: 0,
             now: Duration::ZERO,
             up: Vec::new(),
             starts: 0,
@@ -155,6 +161,8 @@ impl World {
         let event = self.events.first_key_value().map(|((time, _), _)| *time);
         let timers = (0..self.processes.len()).filter_map(|place| self.timer(place));
         let Some(next) = timers.chain(event).min().filter(|next| *next <= until) else { return false };
+        self.steps += 1;
+        assert!(self.steps < 100_000, "the time does not pass");
         self.now = self.now.max(next);
         while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let event = entry.remove();
@@ -239,7 +247,10 @@ impl World {
                 let killed = children(self, Some(agent));
                 killed.into_iter().for_each(|child| self.end(child, "killed"));
             }
-            Output::Spawn { agent, share, .. } => self.spawn(place, agent, &share),
+            Output::Spawn { agent, share, same_host } => {
+                assert_eq!(same_host, self.processes[place].host == share[0].name, "{share:?}");
+                self.spawn(place, agent, &share);
+            }
         }
     }
 
@@ -249,6 +260,7 @@ impl World {
         let fate = self.fates.get(&id).copied().unwrap_or(Fate::Well);
         self.processes.push(Process {
             id,
+            host: share[0].name.clone(),
             starting: Starting::new(self.fan_out, LIMIT),
             session: Some(Session::new(self.now)),
             parent: Some((parent, number)),
@@ -422,7 +434,7 @@ fn fates(other: Fate) -> impl Strategy<Value = BTreeMap<Id, Fate>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 100, ..ProptestConfig::with_cases(64) })]
 
     /// The model: an id runs if its own process does well, and so does the first process of its host. Any other id is
     /// named, with its host and what happened there. Then all live as long as the root does.
