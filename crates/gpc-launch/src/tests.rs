@@ -86,7 +86,7 @@ fn each_process_has_its_own_socket_and_control_link_and_nothing_else() {
 fn each_process_gets_all_of_its_orders() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("orders");
-    for others in [0, 5000] {
+    for others in [0, 20_000] {
         let mut plan = shells(1..4, "exec 3<&1; exec cat <&3 >\"$0.$1\"", &file);
         // More than the buffer of a socket. The copy of the link stays open until the process has ended.
         let address = |id: Id| Address::Tcp(([127, 1, (id >> 8) as u8, id as u8], 7000).into());

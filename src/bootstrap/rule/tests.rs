@@ -131,6 +131,8 @@ fn pods_of_a_job_and_of_a_set_are_found_by_their_names() {
     let named = job.replace("HOSTNAME=solver-2", "HOSTNAME=node7 GPC_NAME=solver");
     assert_eq!(host(&kubernetes(&named).unwrap().unwrap(), 1), "solver-1.peers:7117");
     assert_eq!(kubernetes("HOSTNAME=solver-2"), None);
+    // Kubernetes starts a pod again in place of one that has ended; Slurm starts no task again.
+    assert!(rule.may_restart() && !slurm(THREE_NODES).unwrap().unwrap().may_restart());
 }
 
 #[test]

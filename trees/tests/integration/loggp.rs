@@ -98,6 +98,8 @@ fn a_million_ids_are_split_at_once() {
 
 #[test]
 fn costs_become_a_lag_and_nonsense_is_refused() {
+    // 5/3 of a gap: the nearest of the 1,024ths.
+    assert_eq!(Lag::of_costs(5, 0, 3, 0.0, 1).unwrap().as_1024ths(), 1707);
     let lag = |text: &str| text.parse::<TreeName>().map(|name| name.to_string());
     assert_eq!(lag("loggp:2.5").unwrap(), "loggp:2.5");
     assert_eq!(lag("loggp:5000,1000,2000,0").unwrap(), "loggp:3.5");

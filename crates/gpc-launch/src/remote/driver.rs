@@ -360,7 +360,8 @@ mod tests {
             words.extend(command.get_args().map(|word| word.to_str().unwrap().to_owned()));
             let removed: Vec<&str> = command
                 .get_envs()
-                .filter_map(|(name, value)| value.is_none().then(|| name.to_str().unwrap()))
+                .filter(|(_, value)| value.is_none())
+                .map(|(name, _)| name.to_str().unwrap())
                 .collect();
             (words.join(" "), removed.join(" "))
         };
