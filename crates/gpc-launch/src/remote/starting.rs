@@ -35,8 +35,9 @@ const LOG_LINE_MAX: usize = 200;
 /// Interval of keep-alive lines to the agents below, which end after two minutes without any.
 const ALIVE_PAUSE: Duration = Duration::from_secs(15);
 
-/// Maximum time of a start for each id of a share, in limits: a process that fails may take one to greet, one to report,
-/// and one to fall silent. Without this bound an agent that reports only that it waits would keep the start open.
+/// Maximum time of a start for each id of a share, in limits: a process that fails may take one to greet, one to
+/// report, and one to fall silent. Without this bound an agent that reports only that it waits would keep the start
+/// open.
 const LIMITS_EACH: u32 = 3;
 
 /// Maximum number of agents that are being started from here and have not reported. Many hosts may be down, and each
