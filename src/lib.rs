@@ -261,6 +261,7 @@
 //! | `wait`, `pause` | blocking or polling; announced pauses |
 //! | *between application and event loop* | |
 //! | `side`, `mailbox`, `command` | shared state; bounded queue; its commands |
+//! | `snapshot` | what a node holds, for tests |
 //! | `host`, `prepare` | the node as callers and functions see it; checks a call |
 //! | `completion`, `plan`, `run` | result of a call; the caller's record of it; state of a running function |
 //! | `waiting`, `waiters` | detects waits that cannot end; the functions that wait |

@@ -16,6 +16,13 @@ impl Snapshot {
         Snapshot { counts: counts.into() }
     }
 
+    /// These counts, and those of another part.
+    #[must_use]
+    pub fn and(mut self, part: Snapshot) -> Snapshot {
+        self.counts.extend(part.counts);
+        self
+    }
+
     /// The count of this name. A name that does not exist is an error of the test.
     pub fn count(&self, name: &str) -> usize {
         let found = self.counts.iter().find(|(known, _)| *known == name);

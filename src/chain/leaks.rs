@@ -2,6 +2,8 @@
 //! behind.
 
 use super::Node;
+#[cfg(feature = "snapshot")]
+use crate::snapshot::Snapshot;
 
 impl Node {
     /// Number of peers that the node considers linked.
@@ -27,5 +29,26 @@ impl Node {
             + self.load.leaks(self.calls())
             + if self.calls() == 0 { self.liveness.watched() } else { 0 }
             + short
+    }
+
+    /// What the node holds: a function of its state.
+    #[cfg(feature = "snapshot")]
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> Snapshot {
+        let reserved = self.config.memory.used().saturating_sub(self.retained.bytes());
+        Snapshot::new([
+            ("calls", self.calls()),
+            ("tickets", self.tickets.len()),
+            ("call deadlines", self.deadlines.len()),
+            ("run queue", self.run_queue.waiting()),
+            ("running jobs", self.run_queue.running()),
+            ("delayed requests", self.load.delayed()),
+            ("watched peers", self.liveness.watched()),
+            ("outstanding pings", self.liveness.questions()),
+            ("reserved bytes", reserved as usize),
+            ("leaks", self.leaks()),
+            ("retained answers", self.retained_answers()),
+            ("retained bytes", self.retained.bytes() as usize),
+        ])
     }
 }

@@ -69,6 +69,12 @@ impl Liveness {
         self.watched.len() + self.descendants.len()
     }
 
+    /// Number of peers that have been asked, and have not answered.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn questions(&self) -> usize {
+        self.watched.values().filter(|watched| watched.question.is_some()).count()
+    }
+
     /// Records that something arrived from a peer.
     pub(super) fn heard(&mut self, from: Id, now: Time) {
         if let Some(watched) = self.watched.get_mut(&from) {

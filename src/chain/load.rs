@@ -238,6 +238,12 @@ impl Load {
         }
     }
 
+    /// Number of requests and calls whose work is delayed.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn delayed(&self) -> usize {
+        self.queues.values().map(|queue| queue.calls.len() + queue.requests.len()).sum()
+    }
+
     /// Number of leaked entries: parents counted although nothing of theirs is in flight, and turns of removed queues.
     pub(super) fn leaks(&self, calls: usize) -> usize {
         let adopters = if calls == 0 { self.adopted.len() } else { 0 };

@@ -33,6 +33,9 @@ pub(super) enum Command {
     Change { change: Change, answer: ChangeAnswer },
     /// Report the known ids.
     Members { answer: Sender<Vec<Id>> },
+    /// Report what the node holds.
+    #[cfg(feature = "snapshot")]
+    Snapshot { answer: Sender<crate::snapshot::Snapshot> },
     /// Subscribe to events of links.
     Listen(Listener),
     /// End the node: accept no more calls, and let those in flight end within this time.

@@ -31,6 +31,12 @@ impl DeadlineQueue {
         self.0.remove(&(at, what));
     }
 
+    /// Number of deadlines.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The soonest deadline.
     pub(super) fn next(&self) -> Option<Time> {
         self.0.first().map(|(at, _)| *at)

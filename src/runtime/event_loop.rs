@@ -191,6 +191,11 @@ impl EventLoop {
         Ok(())
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn has_control_link(&self) -> bool {
+        self.control_link.is_some()
+    }
+
     /// Turns until the node has ended.
     #[inline(never)]
     pub(super) fn run(&mut self) -> io::Result<()> {
@@ -513,11 +518,15 @@ impl EventLoop {
             }
             Command::Forget(id) => {
                 self.links.forget(self.clock.time(), id);
+                self.reasons.0.remove(&id);
                 self.take_in();
             }
             Command::Change { change, answer } => self.change(change, answer),
             // Nobody may wait any more.
             Command::Members { answer } => drop(answer.send(self.links.members())),
+            // Nobody may wait any more.
+            #[cfg(feature = "snapshot")]
+            Command::Snapshot { answer } => drop(answer.send(self.snapshot())),
             Command::Listen(listener) => self.links.listen(listener),
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {

@@ -213,6 +213,12 @@ impl Listener {
         true
     }
 
+    /// Number of queued events.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn queued(&self) -> usize {
+        self.0.upgrade().map_or(0, |queue| queue.state().events.len())
+    }
+
     /// Adds places for the events about links that are up already.
     pub(super) fn add_room(&self, count: usize) {
         if let Some(queue) = self.0.upgrade() {

@@ -136,6 +136,12 @@ impl Executor {
         }
     }
 
+    /// Number of functions that run on workers or hold a token.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
     /// Handles the result of a function that ran elsewhere, or the reply of its token.
     pub(super) fn heed(&mut self, input: &Input) {
         match input {

@@ -91,6 +91,13 @@ impl LocalNodes {
         self.0.is_empty()
     }
 
+    /// What each node holds, by id.
+    #[cfg(feature = "snapshot")]
+    #[doc(hidden)]
+    pub fn snapshots(&self) -> Vec<(Id, crate::Snapshot)> {
+        self.0.iter().map(|(id, node)| (*id, node.snapshot())).collect()
+    }
+
     /// Takes one node out, to end or restart it while the others go on; they keep their ids.
     ///
     /// # Panics

@@ -124,6 +124,12 @@ impl Mailbox {
         }
     }
 
+    /// Number of tasks that wait for a place.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn crowd(&self) -> usize {
+        self.crowd.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Sends the result of a function. If the node has ended, the result is dropped.
     pub(super) fn result(&self, input: Input) {
         if self.results.send(input).is_ok() {

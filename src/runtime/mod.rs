@@ -78,6 +78,8 @@ mod sealed;
 mod shm;
 mod shortage;
 mod side;
+#[cfg(feature = "snapshot")]
+mod snapshot;
 mod socket;
 mod spreading;
 mod stream;

@@ -608,7 +608,7 @@ impl Node {
             RecvTimeoutError::Timeout => CallError::Busy,
             RecvTimeoutError::Disconnected => CallError::Ended,
         })?;
-        self.call(call_of(&change, members))
+        self.call(call_of(self.id(), &change, members))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost: see [`Events`]. Each subscription gets all.
@@ -650,6 +650,11 @@ impl Node {
             thread::sleep(pause);
         }
         Ok(())
+    }
+
+    #[cfg(feature = "snapshot")]
+    pub(super) fn front(&self) -> &Front {
+        &self.front
     }
 
     fn end(&mut self, limit: Duration) {

@@ -154,7 +154,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn announce(&self, peer: Peer) -> Result<CallHandle, CallError> {
-        self.call(call_of(&Change::Announce(peer), self.event_loop.links.members()))
+        self.call(call_of(self.id(), &Change::Announce(peer), self.event_loop.links.members()))
     }
 
     /// Makes this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
@@ -162,7 +162,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn withdraw(&self, id: Id) -> Result<CallHandle, CallError> {
-        self.call(call_of(&Change::Withdraw(id), self.event_loop.links.members()))
+        self.call(call_of(self.id(), &Change::Withdraw(id), self.event_loop.links.members()))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost, from the next turn on: see [`Events`]. The
@@ -372,6 +372,16 @@ impl PolledNode {
             self.progress(SLEEP_MAX)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl PolledNode {
+    /// What the node holds, with the commands that its loop has not taken yet.
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> crate::snapshot::Snapshot {
+        let started = [("commands to be taken", self.started.borrow().len())];
+        self.event_loop.snapshot().and(crate::snapshot::Snapshot::new(started))
     }
 }
 

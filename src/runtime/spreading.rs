@@ -20,11 +20,11 @@ use crate::chain::Time;
 /// one bootstrap has. An address takes up to some 200 bytes.
 pub const ANNOUNCED_MAX: usize = 65_536;
 
-/// Creates the call that announces a change to these ids.
-pub(super) fn call_of(change: &Change, members: Vec<Id>) -> Call {
-    let id = change.id();
-    let members = members.into_iter().filter(|member| *member != id);
-    Call::new(FuncHandle::named(NAME)).ids(members.collect::<Vec<Id>>()).header(change.text()).partial()
+/// Creates the call by which `me` announces a change to itself and to these ids.
+pub(super) fn call_of(me: Id, change: &Change, members: Vec<Id>) -> Call {
+    let others = members.into_iter().filter(|member| ![me, change.id()].contains(member));
+    let ids: Vec<Id> = std::iter::once(me).chain(others).collect();
+    Call::new(FuncHandle::named(NAME)).ids(ids).header(change.text()).partial()
 }
 
 impl EventLoop {
@@ -35,6 +35,7 @@ impl EventLoop {
             Change::Announce(peer) => self.links.announced(now, peer),
             Change::Withdraw(id) => {
                 self.links.withdrawn(now, id);
+                self.reasons.0.remove(&id);
                 Ok(())
             }
         };
@@ -104,6 +105,24 @@ impl Links {
 mod tests {
     use super::*;
     use crate::runtime::Node;
+
+    /// A call over no ids is an error, so a node that knew nobody could not announce its first peer, and one that knew
+    /// one peer alone could not withdraw it.
+    #[test]
+    fn the_first_peer_can_be_announced_and_the_last_one_withdrawn() {
+        let mut node = Node::builder(3).polled().unwrap();
+        let peer = |id| Peer::new(id, "unix:@one".parse().unwrap());
+        for (change, members) in [
+            (node.announce(peer(5)).unwrap(), vec![5]),
+            (node.announce(peer(3)).unwrap(), vec![5]),
+            (node.withdraw(5).unwrap(), vec![]),
+            (node.withdraw(5).unwrap(), vec![]),
+        ] {
+            let outcome = node.wait(change).unwrap();
+            assert!(outcome.is_complete() && outcome.ids().iter().eq([3]), "{outcome:?}");
+            assert_eq!(node.event_loop().links.members(), members);
+        }
+    }
 
     /// A member could have filled the memory of every other one with addresses.
     #[test]

@@ -1,12 +1,31 @@
-//! Nodes without threads, which the test drives.
+//! Nodes without threads, which the test drives, and checks that nodes hold nothing at the end of a test.
 #![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use chained_gpc::{Builder, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode};
+use chained_gpc::{
+    Builder, CallError, CallHandle, Functions, Id, LinkKind, Node, Outcome, Peers, PolledNode, Snapshot,
+};
+
+use crate::waiting::find_within;
 
 /// No call of a test takes a tenth of this; a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// What a node without work may hold: links and their resources, events that the test has not taken, and answers that
+/// the root of a partial call may still ask for.
+const STANDING: [&str; 7] = [
+    "links up",
+    "mapped rings",
+    "sealed files",
+    "descriptors",
+    "events",
+    "retained answers",
+    "retained bytes",
+];
 
 /// The nodes 0 to n - 1, which know each other.
 ///
@@ -77,5 +96,87 @@ pub fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome
         }
         assert!(Instant::now() < deadline, "the call hangs");
         turn(nodes);
+    }
+}
+
+/// Waits until a node holds nothing of calls that have ended: nothing queued, reserved, watched, opening.
+///
+/// # Panics
+/// If it still does after a limit, with what it holds.
+#[track_caller]
+pub fn assert_idle(node: &Node) {
+    wait_for_rest(|| vec![(node.id(), node.snapshot())]);
+}
+
+/// The same for nodes that the test drives.
+///
+/// # Panics
+/// As for [`assert_idle`].
+#[track_caller]
+pub fn assert_polled_idle(nodes: &mut [PolledNode]) {
+    wait_for_rest(|| {
+        turn(nodes);
+        nodes.iter().map(|node| (node.id(), node.snapshot())).collect()
+    });
+}
+
+#[track_caller]
+fn wait_for_rest(mut look: impl FnMut() -> Vec<(Id, Snapshot)>) {
+    let mut holds = Vec::new();
+    let rested = find_within(LIMIT, || {
+        let left = look().into_iter().map(|(id, snapshot)| (id, snapshot.left(&STANDING)));
+        holds = left.filter(|(_, left)| !left.is_empty()).collect();
+        holds.is_empty().then_some(())
+    });
+    assert!(rested.is_some(), "nodes without work still hold, after {LIMIT:?}: {holds:?}");
+}
+
+/// Nodes of one process that [hold nothing](assert_idle) at the end of the test.
+#[derive(Debug)]
+pub struct LocalNodes(chained_gpc::LocalNodes);
+
+impl LocalNodes {
+    /// As [`chained_gpc::LocalNodes::start`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start(n: u32, link: LinkKind, functions: &Functions) -> io::Result<LocalNodes> {
+        chained_gpc::LocalNodes::start(n, link, functions).map(LocalNodes)
+    }
+
+    /// As [`chained_gpc::LocalNodes::start_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_with(
+        n: u32,
+        link: LinkKind,
+        functions: &Functions,
+        adjust: impl Fn(Id, Builder) -> Builder,
+    ) -> io::Result<LocalNodes> {
+        chained_gpc::LocalNodes::start_with(n, link, functions, adjust).map(LocalNodes)
+    }
+}
+
+impl Deref for LocalNodes {
+    type Target = chained_gpc::LocalNodes;
+
+    fn deref(&self) -> &chained_gpc::LocalNodes {
+        &self.0
+    }
+}
+
+impl DerefMut for LocalNodes {
+    fn deref_mut(&mut self) -> &mut chained_gpc::LocalNodes {
+        &mut self.0
+    }
+}
+
+impl Drop for LocalNodes {
+    fn drop(&mut self) {
+        // A test that has failed says why itself.
+        if !thread::panicking() {
+            wait_for_rest(|| self.0.snapshots());
+        }
     }
 }

@@ -114,6 +114,14 @@ impl Extents {
         Ok(Arc::new(Loose(bytes)))
     }
 
+    /// Number of open descriptors of sealed memory, and of reserved addresses.
+    #[cfg(feature = "snapshot")]
+    pub(in crate::runtime) fn held(&self) -> (usize, usize) {
+        let place = usize::from(self.place().is_some());
+        let descriptors = self.recent().len() + place + self.0.held.load(Ordering::Relaxed) as usize;
+        (descriptors, self.0.addresses.load(Ordering::Relaxed) as usize)
+    }
+
     fn place(&self) -> MutexGuard<'_, Option<SealedFile>> {
         // Whether there is one is true after any panic.
         self.0.place.lock().unwrap_or_else(PoisonError::into_inner)

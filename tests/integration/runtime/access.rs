@@ -8,9 +8,10 @@ use chained_gpc::runtime::{Builder, Listener, Peers};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Failure, Message};
 use chained_gpc::{
-    Access, Call, CauseKind, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Node, Placement,
-    PrivateKey, Secret, Stage, Status, Tree,
+    Access, Call, CauseKind, FuncHandle, Functions, Id, IdList, LinkKind, Node, Placement, PrivateKey,
+    Secret, Stage, Status, Tree,
 };
+use gpc_test_support::nodes::LocalNodes;
 
 use super::common::{LIMIT, cause_of, ids, limited, replies_of};
 use super::raw::{EARLY, RawPeer, call, node, request};

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use chained_gpc::{
     AbsentPeers, Call, CallError, Caller, CauseKind, Deadlock, FuncHandle, FunctionResult, Functions, Group,
-    LinkKind, LocalNodes, Node, Placement, Registered, Reply, Stage, Streaming,
+    LinkKind, Node, Placement, Registered, Reply, Stage, Streaming,
 };
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::{IdList, Tree};
 
 use super::common::{LIMIT, limited};
@@ -538,10 +539,10 @@ fn functions_are_told_that_their_node_ends() {
             say.send(if request.is_cancelled() { "told" } else { "late" })?;
             Ok(())
         });
-        let nodes = nodes(&functions, 1);
-        let handle = nodes.root().call(Call::new(long.unwrap()).ids([0]).limit(LONG)).unwrap();
+        let node = nodes(&functions, 1).take(0);
+        let handle = node.call(Call::new(long.unwrap()).ids([0]).limit(LONG)).unwrap();
         assert_eq!(said.recv_timeout(LIMIT), Ok("runs"));
-        drop(nodes);
+        drop(node);
         assert_eq!(said.recv_timeout(LIMIT), Ok("told"));
         assert_eq!(handle.wait().unwrap_err(), CallError::Ended);
     });

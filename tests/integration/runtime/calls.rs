@@ -7,9 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::Placement;
-use chained_gpc::{
-    Call, CauseKind, ChildReply, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Phase, Reply,
-};
+use chained_gpc::{Call, CauseKind, ChildReply, Deferred, FuncHandle, Functions, LinkKind, Phase, Reply};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, ids_of, limited, outcome_of, replies_of, who};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use chained_gpc::runtime::{IdReply, ReplyRef};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::{
-    CallError, CallHandle, Cause, Deferred, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Outcome,
-    Stage,
+    CallError, CallHandle, Cause, Deferred, FuncHandle, Functions, Id, IdList, LinkKind, Outcome, Stage,
 };
+use gpc_test_support::nodes::LocalNodes;
 
 /// No wait in these tests takes a tenth of this; a longer one is a hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::{Body, Message, Request};
-use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+use chained_gpc::{Call, Functions, LinkKind};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, checksum, ids, limited, noise, replies_of, who};

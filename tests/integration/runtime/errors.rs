@@ -7,9 +7,10 @@ use chained_gpc::runtime::{Builder, FunctionResult};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Message, Request, Response};
 use chained_gpc::{
-    Call, CallError, Cause, CauseKind, Coverage, Failure, Functions, IdList, LinkKind, LocalNodes, Reply,
-    Stage, Status, Streaming, WithCode,
+    Call, CallError, Cause, CauseKind, Coverage, Failure, Functions, IdList, LinkKind, Reply, Stage, Status,
+    Streaming, WithCode,
 };
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, cause_of, end_of, hold, ids, limited, outcome_of, who};

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use chained_gpc::Placement;
 use chained_gpc::runtime::Peers;
 use chained_gpc::{
-    Call, CallError, CauseKind, Functions, FunctionsError, IdList, Ids, IdsError, LinkKind, LocalNodes, Node,
-    Stage,
+    Call, CallError, CauseKind, Functions, FunctionsError, IdList, Ids, IdsError, LinkKind, Node, Stage,
 };
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::{Layout, Limits, Tree, TreeError};
 
 use super::common::{

@@ -4,7 +4,8 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
 use chained_gpc::runtime::link::HIWATER;
-use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+use chained_gpc::{Call, Functions, LinkKind};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, hold, limited, nodes_of_who, outcome_of, replies_of};

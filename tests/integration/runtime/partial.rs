@@ -7,7 +7,8 @@ use std::time::Duration;
 use chained_gpc::runtime::link::Outbox;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Coverage, Message, Report, Request, Response, Status};
-use chained_gpc::{Call, Functions, Heartbeat, Id, LocalNodes, Node, Outcome, Stage};
+use chained_gpc::{Call, Functions, Heartbeat, Id, Node, Outcome, Stage};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 

@@ -7,7 +7,8 @@ use chained_gpc::runtime::{IdReply, ReplyRef};
 use chained_gpc::wire::Message;
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
-use chained_gpc::{Call, FuncHandle, Functions, Id, LinkKind, LocalNodes, Outcome};
+use chained_gpc::{Call, FuncHandle, Functions, Id, LinkKind, Outcome};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::{IdList, Tree};
 
 use super::common::{LINKS, limited, outcome_of};

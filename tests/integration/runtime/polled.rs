@@ -12,7 +12,7 @@ use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, PolledNode, Reply, Stage, Wait,
 };
-use gpc_test_support::nodes::{drive, polled};
+use gpc_test_support::nodes::{assert_polled_idle, drive, polled};
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, hold, ids, limited, noise, who};
@@ -39,6 +39,7 @@ fn nodes_in_one_thread_drive_each_other() {
             let handle = nodes[1].call(call).unwrap();
             let replies = drive(&mut nodes, handle).unwrap().replies().unwrap();
             assert!(replies.len() == 4 && replies.iter().all(|reply| reply.data == data));
+            assert_polled_idle(&mut nodes);
         }
     });
 }

@@ -10,9 +10,9 @@ use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::streaming_reply::StreamingReply;
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Payload, Status};
 use chained_gpc::{
-    Call, Cause, CauseKind, Coverage, Deferred, Failure, Functions, Id, LinkKind, LocalNodes, Node, Reply,
-    Stage,
+    Call, Cause, CauseKind, Coverage, Deferred, Failure, Functions, Id, LinkKind, Node, Reply, Stage,
 };
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_cause, cause_of, ids, limited, noise, outcome_of, replies_of, who};

@@ -8,9 +8,8 @@ use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::frame::{SEGMENT, WINDOW};
 use chained_gpc::wire::{Body, Message, Request};
-use chained_gpc::{
-    Call, FuncHandle, FunctionResult, Functions, LinkKind, LocalNodes, Reply, Stage, Streaming,
-};
+use chained_gpc::{Call, FuncHandle, FunctionResult, Functions, LinkKind, Reply, Stage, Streaming};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{

@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use chained_gpc::runtime::CallTree;
-use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+use chained_gpc::{Call, Functions, LinkKind};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::{Group, Layout, Limits, Radix, Registered, Tree};
 
 use super::common::{LINKS, assert_who, ids, limited, nodes_of_who, outcome_of, replies_of, who};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+use chained_gpc::{Call, Functions, LinkKind};
+use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
 
 use super::common::{limited, outcome_of};

@@ -1,0 +1,71 @@
+//! What a node holds, counted by itself. Compiled for tests only (feature `snapshot`).
+
+use std::sync::mpsc::channel;
+
+use super::command::Command;
+use super::event_loop::EventLoop;
+use super::link::{Link, Phase};
+use super::links::Links;
+use super::membership_error::CHANGE_LIMIT;
+use super::node::Node;
+use super::shm::RingSocket;
+use crate::snapshot::Snapshot;
+
+/// Descriptors of every node: its poll, which it has twice, its waker and its timer.
+const OWN: usize = 4;
+
+impl Node {
+    /// What the node holds; nothing if it has ended.
+    ///
+    /// # Panics
+    /// If the node does not answer.
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> Snapshot {
+        let (answer, snapshot) = channel();
+        // A node that has ended drops the sender.
+        let _ = self.front().side.mailbox.command(Command::Snapshot { answer }, CHANGE_LIMIT);
+        snapshot.recv().unwrap_or_default()
+    }
+}
+
+impl EventLoop {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let control = usize::from(self.has_control_link());
+        self.node.snapshot().and(self.links.snapshot(OWN + control)).and(Snapshot::new([
+            ("queued commands", self.slots.commands.len() + self.started.len()),
+            ("queued results", self.slots.results.len()),
+            ("queued inputs", self.inputs.len()),
+            ("completions", self.calls.len()),
+            ("functions", self.executor.runs()),
+            ("waiting functions", self.mailbox.waiters.waiting().len()),
+            ("waiting tasks", self.mailbox.crowd()),
+            ("reasons", self.reasons.0.len()),
+        ]))
+    }
+}
+
+impl Links {
+    /// What the connections hold; `own` descriptors are those of the loop.
+    fn snapshot(&self, own: usize) -> Snapshot {
+        let links = |which: fn(&Link) -> bool| self.links.values().filter(|link| which(link)).count();
+        let (sealed, addresses) = self.extents.held();
+        Snapshot::new([
+            ("links up", links(|link| matches!(link.phase, Phase::Up(_)))),
+            ("links opening", links(|link| matches!(link.phase, Phase::Connecting(_) | Phase::Greeting))),
+            ("links closing", links(|link| link.phase == Phase::Closing)),
+            ("links with unsent bytes", links(|link| !link.is_through())),
+            ("mapped rings", links(|link| link.socket.ring().is_some_and(RingSocket::has_rings))),
+            ("peers whose messages wait for a link", self.pending.len()),
+            ("peers that wait for a descriptor", self.descriptors.waiting.len()),
+            ("arrivals", self.arrivals.len()),
+            ("links to be read", self.unread.len()),
+            ("links to be written", self.dirty.len()),
+            ("connection deadlines", self.due.len()),
+            ("bytes under way", self.memory.pieces.used() as usize),
+            ("sealed files", sealed),
+            ("reserved addresses", addresses),
+            ("events", self.listeners_of_events.iter().map(|listener| listener.queued()).sum()),
+            ("descriptors", own + self.listeners.len() + self.links.len() + sealed),
+        ])
+    }
+}
