@@ -113,12 +113,16 @@ mod tests {
         let mut node = Node::builder(3).polled().unwrap();
         let peer = |id| Peer::new(id, "unix:@one".parse().unwrap());
         for (change, members) in [
-            (node.announce(peer(5)).unwrap(), vec![5]),
-            (node.announce(peer(3)).unwrap(), vec![5]),
-            (node.withdraw(5).unwrap(), vec![]),
-            (node.withdraw(5).unwrap(), vec![]),
+            (Change::Announce(peer(3)), vec![]),
+            (Change::Announce(peer(5)), vec![5]),
+            (Change::Withdraw(5), vec![]),
+            (Change::Withdraw(5), vec![]),
         ] {
-            let outcome = node.wait(change).unwrap();
+            let handle = match change {
+                Change::Announce(peer) => node.announce(peer),
+                Change::Withdraw(id) => node.withdraw(id),
+            };
+            let outcome = node.wait(handle.unwrap()).unwrap();
             assert!(outcome.is_complete() && outcome.ids().iter().eq([3]), "{outcome:?}");
             assert_eq!(node.event_loop().links.members(), members);
         }
