@@ -40,6 +40,7 @@ impl EventLoop {
             ("waiting functions", self.mailbox.waiters.waiting().len()),
             ("waiting tasks", self.mailbox.crowd()),
             ("reasons", self.reasons.0.len()),
+            ("spare memory", usize::from(self.holds_memory())),
         ]))
     }
 }

@@ -10,14 +10,21 @@ use chained_gpc::{
     Builder, CallError, CallHandle, Functions, Id, LinkKind, Node, Outcome, Peers, PolledNode, Snapshot,
 };
 
-use crate::waiting::find_within;
-
 /// No call of a test takes a tenth of this; a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What a node without work may hold: links and their resources, events that the test has not taken, and answers that
-/// the root of a partial call may still ask for.
-const STANDING: [&str; 7] = [
+/// Looks at nodes with threads that may see no change, and the pause before each: some seconds, since a function or a
+/// peer may still have to get a core.
+const LOOKS_MAX: usize = 2000;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The same for nodes that the test drives: more turns than any timer of a link takes.
+const TURNS_MAX: usize = 500_000;
+
+/// What a node without work may hold: links and their resources, memory for the next call, events that the test has not
+/// taken, and answers that the root of a partial call may still ask for.
+const STANDING: [&str; 8] = [
+    "spare memory",
     "links up",
     "mapped rings",
     "sealed files",
@@ -105,7 +112,10 @@ pub fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome
 /// If it still does after a limit, with what it holds.
 #[track_caller]
 pub fn assert_idle(node: &Node) {
-    wait_for_rest(|| vec![(node.id(), node.snapshot())]);
+    wait_for_rest(LOOKS_MAX, || {
+        thread::sleep(PAUSE);
+        vec![(node.id(), node.snapshot())]
+    });
 }
 
 /// The same for nodes that the test drives.
@@ -114,21 +124,26 @@ pub fn assert_idle(node: &Node) {
 /// As for [`assert_idle`].
 #[track_caller]
 pub fn assert_polled_idle(nodes: &mut [PolledNode]) {
-    wait_for_rest(|| {
+    wait_for_rest(TURNS_MAX, || {
         turn(nodes);
         nodes.iter().map(|node| (node.id(), node.snapshot())).collect()
     });
 }
 
+/// Looks until nothing is left, at most `most` times without a change: each look has let every node take a turn.
 #[track_caller]
-fn wait_for_rest(mut look: impl FnMut() -> Vec<(Id, Snapshot)>) {
-    let mut holds = Vec::new();
-    let rested = find_within(LIMIT, || {
+fn wait_for_rest(most: usize, mut look: impl FnMut() -> Vec<(Id, Snapshot)>) {
+    let (deadline, mut last, mut same) = (Instant::now() + LIMIT, Vec::new(), 0);
+    loop {
         let left = look().into_iter().map(|(id, snapshot)| (id, snapshot.left(&STANDING)));
-        holds = left.filter(|(_, left)| !left.is_empty()).collect();
-        holds.is_empty().then_some(())
-    });
-    assert!(rested.is_some(), "nodes without work still hold, after {LIMIT:?}: {holds:?}");
+        let left: Vec<_> = left.filter(|(_, left)| !left.is_empty()).collect();
+        if left.is_empty() {
+            return;
+        }
+        same = if left == last { same + 1 } else { 0 };
+        assert!(same < most && Instant::now() < deadline, "nodes without work still hold: {left:?}");
+        last = left;
+    }
 }
 
 /// Nodes of one process that [hold nothing](assert_idle) at the end of the test.
@@ -176,7 +191,10 @@ impl Drop for LocalNodes {
     fn drop(&mut self) {
         // A test that has failed says why itself.
         if !thread::panicking() {
-            wait_for_rest(|| self.0.snapshots());
+            wait_for_rest(LOOKS_MAX, || {
+                thread::sleep(PAUSE);
+                self.0.snapshots()
+            });
         }
     }
 }

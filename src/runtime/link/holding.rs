@@ -135,6 +135,18 @@ mod tests {
         let mut rich = Holding::default();
         assert!(rich.waits(SMALL_MAX).is_ok());
         assert!(rich.waits(SMALL_MAX + 1).unwrap_err().contains("does not read"));
-        rich.drained();
+    }
+
+    #[test]
+    fn what_was_written_is_given_back() {
+        let node = Budget::new(SMALL_FREE as u64, "id 3");
+        let mut links = [(); 2].map(|()| Holding::new(3, &Budget::unbounded(), &node));
+        assert!(links[0].waits(SMALL_FREE).is_ok() && node.is_spent());
+        assert!(links[1].waits(SMALL_FREE + 1).is_err(), "the other link has all of it");
+        links[0].drained();
+        assert_eq!(node.used(), 0);
+        assert!(links[1].waits(SMALL_FREE).is_ok() && node.is_spent());
+        drop(links);
+        assert_eq!(node.used(), 0, "a link that is gone holds nothing");
     }
 }

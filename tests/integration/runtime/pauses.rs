@@ -1,9 +1,7 @@
 //! Announced pauses: an application that computes for long without driving its node is not given up, as long as it
 //! keeps to its announcement.
-#![allow(clippy::disallowed_methods, reason = "to be silent for a while is what is tested")]
 
 use std::io::ErrorKind;
-use std::thread;
 use std::time::Duration;
 
 use chained_gpc::chain::Heartbeat;
@@ -12,7 +10,7 @@ use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::wire::Message;
 use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::{
-    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Stage,
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, Peer, PolledNode, Stage,
 };
 
 use super::common::{LIMIT, LINKS, assert_cause, cause_of, limited, outcome_of, who};
@@ -20,9 +18,6 @@ use super::raw::{EARLY, RawPeer, call, listener, node};
 
 /// Time of silence until death in these tests: far longer than a busy machine delays a thread.
 const DEAD_AFTER: Duration = Duration::from_millis(1500);
-
-/// How long applications compute here.
-const COMPUTES: Duration = Duration::from_secs(3);
 
 /// A node with a thread that gives up silent peers soon, and one that its application drives, linked with each other.
 fn pair(link: LinkKind, functions: &Functions, who: FuncHandle) -> (Node, PolledNode) {
@@ -52,6 +47,17 @@ fn drive(node: &mut PolledNode, mut handle: CallHandle) -> Result<Outcome, CallE
     }
 }
 
+/// Waits until a node has given up a peer that is silent without an announcement. All that was asked before has waited
+/// for as long.
+fn until_a_silent_peer_is_given_up(root: &Node, who: FuncHandle) {
+    let (listener, address) = listener();
+    root.learn(Peer::new(9, address)).expect("another id");
+    let handle = root.call(Call::new(who).ids(9..10).watch()).expect("it works");
+    let mut silent = RawPeer::answer(&listener, EARLY);
+    silent.expect_request();
+    assert_cause(&cause_of(handle), 9, Stage::Link, "no heartbeat");
+}
+
 #[test]
 fn who_computes_and_has_said_so_is_not_given_up() {
     limited(|| {
@@ -60,8 +66,9 @@ fn who_computes_and_has_said_so_is_not_given_up() {
             let who = who(&functions);
             let (root, mut below) = pair(link, &functions, who);
             assert_eq!(below.pause(LIMIT).unwrap(), 1, "one peer is told");
-            let handle = root.call(Call::new(who).ids(0..2)).unwrap();
-            thread::sleep(COMPUTES);
+            let mut handle = root.call(Call::new(who).ids(0..2)).unwrap();
+            until_a_silent_peer_is_given_up(&root, who);
+            assert!(handle.test().is_none(), "it is given up, too");
             let ended = drive(&mut below, handle);
             assert!(ended.is_ok(), "{ended:?}");
         }
@@ -112,11 +119,10 @@ fn peers_hear_of_a_pause_and_of_its_end() {
 }
 
 /// A peer made by hand, linked with a node that gives up silent peers soon, and a call that it has to answer.
-fn asked() -> (Node, RawPeer, CallHandle) {
-    let functions = Functions::new();
-    let who = who(&functions);
+fn asked(functions: &Functions) -> (Node, RawPeer, CallHandle) {
+    let who = who(functions);
     let (listener, address) = listener();
-    let builder = Node::builder(0).functions(&functions).peers([(5, address)].into_iter().collect());
+    let builder = Node::builder(0).functions(functions).peers([(5, address)].into_iter().collect());
     let root = builder.heartbeat(Some(Heartbeat::dead_after(DEAD_AFTER))).start().expect("a node");
     let handle = root.call(Call::new(who).ids(5..6).watch()).expect("it works");
     (root, RawPeer::answer(&listener, EARLY), handle)
@@ -125,10 +131,12 @@ fn asked() -> (Node, RawPeer, CallHandle) {
 #[test]
 fn a_pause_covers_silence_without_a_word_at_its_end() {
     limited(|| {
-        let (_root, mut peer, handle) = asked();
+        let functions = Functions::new();
+        let (root, mut peer, mut handle) = asked(&functions);
         peer.send(Message::Pause(LIMIT));
         let call = peer.expect_request().call;
-        thread::sleep(COMPUTES);
+        until_a_silent_peer_is_given_up(&root, functions.named("who").unwrap());
+        assert!(handle.test().is_none(), "it is given up, too");
         peer.reply(call, b"done");
         assert_eq!(outcome_of(handle).replies().unwrap()[0].data, "done");
     });
@@ -137,7 +145,7 @@ fn a_pause_covers_silence_without_a_word_at_its_end() {
 #[test]
 fn who_stays_away_for_longer_than_announced_is_given_up() {
     limited(|| {
-        let (_root, mut peer, handle) = asked();
+        let (_root, mut peer, handle) = asked(&Functions::new());
         peer.send(Message::Pause(Duration::from_millis(500)));
         assert_cause(&cause_of(handle), 5, Stage::Link, "no heartbeat");
     });
@@ -156,10 +164,14 @@ fn another_run_of_a_paused_id_waits_for_the_end_of_the_pause() {
         // It is read before the hello of the other one, as its answer shows.
         first.request(call(7, 1), who, &"1".parse().unwrap());
         first.expect_response(call(7, 1));
+        let mut silent = RawPeer::greet(&node, 8, EARLY, 1);
         let mut second = RawPeer::connect(&node);
         second.hello(7, 1, EARLY + 1, 1);
-        // Without an announcement two seconds would suffice.
-        thread::sleep(COMPUTES);
+        // Without an announcement the first run of an id has two seconds to answer.
+        let mut other = RawPeer::connect(&node);
+        other.hello(8, 1, EARLY + 1, 1);
+        silent.expect_ping();
+        other.expect_hello();
         assert!(!second.has_something(), "it is neither taken nor refused");
         first.answer_pings(1);
         second.expect_goodbye(GoodbyeReason::Refused);
