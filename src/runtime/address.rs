@@ -100,8 +100,15 @@ mod tests {
         assert_eq!("tcp:127.0.0.1:80".parse(), "127.0.0.1:80".parse::<Address>());
         assert!("127.0.0.1:80".parse::<Address>().unwrap().is_local());
         assert!(!"0.0.0.0:80".parse::<Address>().unwrap().is_local());
-        for text in ["", "localhost:80", "127.0.0.1", "unix:", "unix:@", &format!("unix:{}", "a".repeat(108))]
-        {
+        for text in [
+            "",
+            "localhost:80",
+            "127.0.0.1",
+            "unix:",
+            "unix:@",
+            &format!("unix:{}", "a".repeat(108)),
+            &format!("unix:@{}", "a".repeat(107)),
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -153,3 +153,99 @@ fn run_continuation(continuation: Continuation, ended: CallEnd) {
         error!("what was to go on at the end of a call panicked");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn task() -> (Arc<Wakes>, Waker) {
+        let wakes = Arc::<Wakes>::default();
+        (wakes.clone(), Waker::from(wakes))
+    }
+
+    fn is_end(ended: Option<CallEnd>) -> bool {
+        matches!(ended, Some(None))
+    }
+
+    #[test]
+    fn the_task_that_asked_last_is_woken_once() {
+        let completion = Completion::default();
+        let ((first, of_first), (last, of_last)) = (task(), task());
+        assert!(completion.take_or_wake(&of_first).is_none() && completion.take_or_wake(&of_last).is_none());
+        completion.complete(None);
+        assert_eq!([first, last].map(|wakes| wakes.0.load(Ordering::SeqCst)), [0, 1]);
+        assert!(completion.has_ended() && is_end(completion.take_or_wake(&of_last)));
+        assert!(completion.take().is_none(), "a result is taken once");
+    }
+
+    #[test]
+    fn a_continuation_gets_the_result_before_or_after_the_end() {
+        for ends_first in [false, true] {
+            let (completion, ran) = (Completion::default(), Arc::new(AtomicUsize::new(0)));
+            let counts = ran.clone();
+            let then: Continuation = Box::new(move |ended| {
+                assert!(ended.is_none());
+                counts.fetch_add(1, Ordering::SeqCst);
+            });
+            if ends_first {
+                completion.complete(None);
+                completion.set_continuation(then);
+            } else {
+                completion.set_continuation(then);
+                assert_eq!(ran.load(Ordering::SeqCst), 0);
+                completion.complete(None);
+            }
+            assert_eq!(ran.load(Ordering::SeqCst), 1);
+            assert!(completion.take().is_none(), "nobody else gets it");
+        }
+    }
+
+    #[test]
+    fn what_panics_at_the_end_of_a_call_ends_nothing_else() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("an executor");
+            }
+        }
+        let completion = Completion::default();
+        completion.set_continuation(Box::new(|_| panic!("a continuation")));
+        completion.complete(None);
+        let completion = Completion::default();
+        assert!(completion.take_or_wake(&Arc::new(Panics).into()).is_none());
+        completion.complete(None);
+        assert!(is_end(completion.take()));
+    }
+
+    #[test]
+    fn a_call_is_given_up_once() {
+        let completion = Completion::default();
+        assert!(!completion.is_given_up() && completion.give_up() && !completion.give_up());
+        assert!(completion.is_given_up());
+    }
+
+    #[test]
+    fn a_thread_waits_for_the_end_or_its_limit() {
+        let completion = Completion::default();
+        assert!(completion.wait(Some(Duration::ZERO)).is_none());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| is_end(completion.wait(None)));
+            completion.complete(None);
+            assert!(waits.join().unwrap());
+        });
+        assert!(completion.wait(Some(Duration::ZERO)).is_none(), "it was taken");
+    }
+}

@@ -40,3 +40,61 @@ impl Links {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::runtime::{LinkKind, Listener, Node, PolledNode};
+
+    fn at(seconds: u64) -> Time {
+        Time::default().plus(Duration::from_secs(seconds))
+    }
+
+    /// A node that listens, and the address at which others connect.
+    fn listens() -> PolledNode {
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        Node::builder(1).link(LinkKind::Tcp).listener(listener).polled().unwrap()
+    }
+
+    fn connect(node: &PolledNode) -> std::net::TcpStream {
+        std::net::TcpStream::connect(node.address().unwrap().to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_connection_has_one_deadline_and_none_once_it_is_gone() {
+        let mut node = listens();
+        let _stranger = connect(&node);
+        node.progress(Duration::from_secs(60)).unwrap();
+        let links = &mut node.event_loop_mut().links;
+        let key = links.links.iter().next().expect("it has connected").0;
+        assert_eq!(links.due.next(), None, "a hello is awaited elsewhere");
+        for (until, soonest) in [(Some(at(5)), Some(at(5))), (Some(at(8)), Some(at(8))), (None, None)] {
+            links.give_until(key, until);
+            assert_eq!((links.due.next(), links.links.get(key).unwrap().deadline), (soonest, until));
+        }
+        links.give_until(key, Some(at(8)));
+        links.check_deadlines(at(7));
+        assert_eq!((links.links.len(), links.due.next()), (1, Some(at(8))));
+        links.check_deadlines(at(8));
+        assert_eq!((links.links.len(), links.due.next()), (0, None));
+        // Nothing is set for a connection that is gone.
+        links.give_until(key, Some(at(9)));
+        assert_eq!(links.due.next(), None);
+    }
+
+    /// The system reports connections that wait once: if there was no descriptor for them, the node must come back.
+    #[test]
+    fn accepting_is_resumed_when_its_pause_is_over() {
+        let mut node = listens();
+        let _stranger = connect(&node);
+        let links = &mut node.event_loop_mut().links;
+        links.accept_again = Some(at(70));
+        assert_eq!(links.next_deadline(), Some(at(70)));
+        links.check_deadlines(at(69));
+        assert_eq!((links.links.len(), links.accept_again), (0, Some(at(70))));
+        links.check_deadlines(at(70));
+        assert_eq!((links.links.len(), links.accept_again), (1, None));
+    }
+}

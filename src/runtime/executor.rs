@@ -328,3 +328,6 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

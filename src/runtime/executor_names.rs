@@ -30,3 +30,26 @@ impl ExecutorNames {
         functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_workers_are_the_first_class_and_each_executor_has_the_next() {
+        let names = ExecutorNames(vec!["io".into(), "solve".into()]);
+        let at = |name: &'static str| names.class(&Placement::Executor(name.into()));
+        assert_eq!([at("io"), at("solve"), at("else")], [Some(1), Some(2), None]);
+        assert_eq!(
+            [Placement::Default, Placement::Inline].map(|placement| names.class(&placement)),
+            [Some(0); 2]
+        );
+        let functions = Functions::new();
+        let func = functions.at(Placement::Executor("solve".into())).func("f", |_, _| Ok(())).unwrap();
+        let lacks = functions.at(Placement::Executor("else".into())).func("g", |_, _| Ok(())).unwrap();
+        assert_eq!(
+            names.classes(&functions, func.number(), Some(lacks.number())),
+            Classes { func: 2, callback: 0 }
+        );
+    }
+}

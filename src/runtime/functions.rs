@@ -628,47 +628,4 @@ fn settle(reply: &mut Reply) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_has_the_same_handle_everywhere() {
-        let (here, there) = (Functions::new(), Functions::new());
-        let one = here.func("one", |_, _| Ok(())).unwrap();
-        there.func("other", |_, _| Ok(())).unwrap();
-        assert_eq!(there.func("one", |_, _| Ok(())).unwrap(), one);
-        assert_eq!((one, one.number()), (FuncHandle::named("one"), gpc_trees::name_hash("one")));
-        assert!(there.phased("p", |_, _, _| Ok(())).unwrap().is_phased() && !one.is_phased());
-        assert_eq!(there.named("p").unwrap(), FuncHandle::phased("p"));
-    }
-
-    /// These two names are known to have the same 64-bit FNV-1a hash.
-    #[test]
-    fn names_that_meet_are_refused() {
-        let (one, other) = ("8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ");
-        let functions = Functions::new();
-        functions.func(one, |_, _| Ok(())).unwrap();
-        let refused = functions.callback(other, |_, _, _| Ok(())).unwrap_err();
-        assert_eq!(refused, FunctionsError::Clash { old: one.into(), new: other.into() });
-        assert!(matches!(functions.named(other), Err(FunctionsError::UnknownName(..))));
-    }
-
-    #[test]
-    fn what_cannot_be_registered_or_called_is_said_clearly() {
-        let functions = Functions::new();
-        functions.callback("merge", |_, _, _| Ok(())).unwrap();
-        let twice = functions.func("merge", |_, _| Ok(())).unwrap_err();
-        assert_eq!(twice, FunctionsError::Duplicate("merge".into()));
-        assert_eq!(functions.func("", |_, _| Ok(())).unwrap_err(), FunctionsError::Name(0));
-        let message = functions.named("merge").unwrap_err().to_string();
-        assert_eq!(message, "`merge` is a callback, but a func is needed here");
-        let message = functions.check_func(FuncHandle::named("merge")).unwrap_err().to_string();
-        assert_eq!(message, "`merge` is a callback, but a func is needed here");
-        functions.func("f", |_, _| Ok(())).unwrap();
-        let message = functions.check_func(FuncHandle::phased("f")).unwrap_err().to_string();
-        assert_eq!(message, "`f` is a func, but a func with phases is needed here");
-        assert!(functions.named("nothing").unwrap_err().to_string().contains("these are: f, merge"));
-        let nothing = FuncHandle::named("nothing");
-        assert_eq!(functions.check_func(nothing).unwrap_err(), FunctionsError::Unknown(nothing.number()));
-    }
-}
+mod tests;

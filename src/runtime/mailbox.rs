@@ -193,18 +193,93 @@ impl Mailbox {
 
 #[cfg(test)]
 mod tests {
-    use mio::{Poll, Token};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use mio::{Events, Poll, Token};
 
     use super::*;
+    use crate::wire::CallId;
+
+    fn with_places(places: usize) -> (Poll, Mailbox, Slots) {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+        let (mailbox, slots) = Mailbox::new(waker, places, vec![1]);
+        (poll, mailbox, slots)
+    }
+
+    fn command() -> Command {
+        Command::Shutdown { limit: Duration::ZERO }
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn each_task_that_waits_for_a_place_is_woken_once_when_there_is_one() {
+        let (_poll, mailbox, slots) = with_places(1);
+        let wakes = [Arc::<Wakes>::default(), Arc::default()];
+        let tasks = wakes.clone().map(Task::from);
+        let woken = || wakes.each_ref().map(|wakes| wakes.0.load(Ordering::SeqCst));
+        assert_eq!(mailbox.command_or_wake(command(), &tasks[0]), Ok(()));
+        for task in [&tasks[0], &tasks[1], &tasks[0]] {
+            assert_eq!(mailbox.command_or_wake(command(), task), Err(Unsent::Full));
+        }
+        assert_eq!(mailbox.command(command(), Duration::ZERO), Err(Unsent::Full));
+        assert_eq!(woken(), [0, 0]);
+        assert!(slots.commands.try_recv().is_ok());
+        mailbox.made_room();
+        assert_eq!(woken(), [1, 1]);
+        mailbox.made_room();
+        assert_eq!(woken(), [1, 1], "nobody waits any more");
+        assert_eq!(mailbox.command_or_wake(command(), &tasks[0]), Ok(()));
+        assert_eq!(mailbox.command_or_wake(command(), &tasks[1]), Err(Unsent::Full));
+        mailbox.close();
+        assert_eq!((woken(), mailbox.command_or_wake(command(), &tasks[1])), ([1, 2], Err(Unsent::Ended)));
+    }
+
+    /// The waker costs a system call, so only a sleeping loop is woken, and only once.
+    #[test]
+    fn commands_and_results_wake_a_loop_that_sleeps_and_no_other() {
+        let (mut poll, mailbox, slots) = with_places(2);
+        let mut events = Events::with_capacity(8);
+        let mut wakes = || {
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            events.iter().count()
+        };
+        let result = || Input::DataArrived(CallId { root: 1, sequence: 1 });
+        assert!(!mailbox.has_come());
+        mailbox.result(result());
+        assert!(mailbox.has_come() && mailbox.open() && !mailbox.open() && !mailbox.has_come());
+        assert_eq!(wakes(), 0, "it is awake");
+        mailbox.sleeping();
+        assert_eq!(mailbox.command(command(), Duration::ZERO), Ok(()));
+        mailbox.result(result());
+        assert_eq!((wakes(), wakes(), mailbox.open()), (1, 0, true));
+        mailbox.sleeping();
+        mailbox.result(result());
+        assert_eq!((wakes(), mailbox.open()), (1, true));
+        mailbox.keep();
+        assert!(mailbox.open(), "what was left is found again");
+        mailbox.sleeping();
+        mailbox.awake();
+        mailbox.wake();
+        assert_eq!((wakes(), slots.results.len(), slots.commands.len()), (0, 3, 1));
+    }
 
     /// The loop made its last check of the queue while its receiver still existed: a command that came in between was
     /// accepted, and never processed.
     #[test]
     fn what_comes_after_the_last_look_is_refused() {
-        let poll = Poll::new().unwrap();
-        let (mailbox, slots) =
-            Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap(), COMMANDS, vec![1]);
-        let command = || mailbox.command(Command::Shutdown { limit: Duration::ZERO }, Duration::ZERO);
+        let (_poll, mailbox, slots) = with_places(COMMANDS);
+        let command = || mailbox.command(command(), Duration::ZERO);
         assert_eq!(command(), Ok(()));
         mailbox.close();
         assert_eq!(command(), Err(Unsent::Ended));

@@ -106,6 +106,50 @@ mod tests {
     use gpc_trees::Id;
 
     use super::*;
+    use crate::runtime::{CallHandle, LinkKind, Listener, Node, Peer, PolledNode};
+
+    /// A reason outlived the absence that it explained: a peer that was forgotten, and learned again at another address,
+    /// was absent because of the former one.
+    #[test]
+    fn why_a_peer_is_absent_is_known_until_it_is_up_or_forgotten() {
+        let address = LinkKind::Unix.fresh_address(1);
+        let mut node = Node::builder(0).peers([(1, address.clone())].into_iter().collect()).polled().unwrap();
+        let why = |node: &mut PolledNode| {
+            let mut absent = node.event_loop_mut().meet(&IdList::range(0..2)).unwrap();
+            node.progress(Duration::ZERO).unwrap();
+            absent.pop().map(|(_, why)| why)
+        };
+        assert_eq!(why(&mut node).as_deref(), Some("it has not answered yet"));
+        for change in [PolledNode::forget, |node: &PolledNode, id| {
+            node.withdraw(id).map(CallHandle::detach).map_err(|_| unreachable!())
+        }] {
+            let reason = why(&mut node).unwrap();
+            assert!(reason.contains("cannot connect to"), "{reason}");
+            assert_eq!(node.event_loop().reasons.0.len(), 1);
+            let mut other = Node::builder(1).listener(Listener::bind(&address).unwrap()).polled().unwrap();
+            let up = (0..10_000).any(|_| {
+                other.progress(Duration::ZERO).unwrap();
+                why(&mut node).is_none()
+            });
+            assert!(up && node.event_loop().reasons.0.is_empty(), "it is there");
+            drop(other);
+            node.progress(Duration::ZERO).unwrap();
+            assert_eq!(
+                why(&mut node).as_deref(),
+                Some("it has not answered yet"),
+                "of this absence nothing is known"
+            );
+            change(&node, 1).unwrap();
+            // A withdrawal is a call of a function, which asks the loop.
+            for _ in 0..10 {
+                node.progress(Duration::ZERO).unwrap();
+            }
+            assert!(node.event_loop().reasons.0.is_empty());
+            node.learn(Peer::new(1, address.clone())).unwrap();
+            node.progress(Duration::ZERO).unwrap();
+            why(&mut node);
+        }
+    }
 
     fn absent(ids: &[Id]) -> Absent {
         Ok(ids.iter().map(|&id| (id, format!("cannot connect to {id}\n"))).collect())

@@ -370,3 +370,6 @@ pub enum RepliesError {
         ids: u32,
     },
 }
+
+#[cfg(test)]
+mod tests;

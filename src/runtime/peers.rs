@@ -326,6 +326,15 @@ mod tests {
         assert!(fault(&format!("job {} x", "0".repeat(32))).contains("`job` is no id"));
     }
 
+    #[test]
+    fn a_line_has_a_limit() {
+        let line = |len: usize| format!("0 127.0.0.1:1 #{}", "x".repeat(len - 15));
+        assert_eq!(line(LINE_MAX).len(), LINE_MAX);
+        assert_eq!(line(LINE_MAX).parse::<Peers>().unwrap().len(), 1);
+        let fault = format!("\n{}", line(LINE_MAX + 1)).parse::<Peers>().unwrap_err().to_string();
+        assert_eq!(fault, "peers file, line 2: it is longer than 8192 bytes");
+    }
+
     proptest! {
         #[test]
         fn peers_are_a_map(

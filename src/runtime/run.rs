@@ -95,3 +95,57 @@ impl LazyRun {
         self.run.get().is_some_and(|run| run.is_stopped())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// A hook that counts.
+    fn counts(count: &Arc<AtomicUsize>) -> StopHook {
+        let count = count.clone();
+        Box::new(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+    }
+
+    #[test]
+    fn hooks_run_once_when_the_call_ends_and_at_once_when_it_has() {
+        let (run, ran) = (Run::default(), Arc::default());
+        run.on_stop(counts(&ran));
+        run.on_stop(Box::new(|| panic!("a hook of the application")));
+        run.on_stop(counts(&ran));
+        assert_eq!((run.is_stopped(), ran.load(Ordering::SeqCst)), (false, 0));
+        run.stop();
+        assert_eq!((run.is_stopped(), ran.load(Ordering::SeqCst)), (true, 2));
+        run.on_stop(counts(&ran));
+        assert_eq!(ran.load(Ordering::SeqCst), 3, "it has ended");
+        run.stop();
+        assert_eq!(ran.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn hooks_have_a_bound_and_those_beyond_it_run_at_once() {
+        let (run, ran) = (Run::default(), Arc::default());
+        (0..STOP_HOOKS_MAX).for_each(|_| run.on_stop(counts(&ran)));
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+        run.on_stop(counts(&ran));
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+        run.stop();
+        assert_eq!(ran.load(Ordering::SeqCst), STOP_HOOKS_MAX + 1);
+    }
+
+    #[test]
+    fn the_run_of_a_job_is_made_for_its_token_and_shared_with_it() {
+        let run = LazyRun::new(None, true);
+        assert!(!run.is_deferred() && !run.is_stopped());
+        let token = run.defer();
+        token.stop();
+        assert!(run.is_deferred() && run.is_stopped());
+        assert!(run.into_deferred().is_some_and(|run| Arc::ptr_eq(&run, &token)));
+        // A function on a worker has its run before, and needs none without a token.
+        let run = LazyRun::new(Some(token), false);
+        assert!(run.is_stopped() && !run.is_deferred() && run.into_deferred().is_none());
+    }
+}

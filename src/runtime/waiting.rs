@@ -152,3 +152,19 @@ fn needs_itself(mailbox: &Mailbox, class: u8, ticket: u64, limit: Option<Duratio
     let waiting: Vec<Waiter> = suspects.into_iter().zip(needs).map(known).collect();
     mailbox.waiters.is_stuck(&waiting, class)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_drives_as_long_as_it_is_inside() {
+        assert!(!is_driving());
+        let inner = driving(|| {
+            let inner = driving(is_driving);
+            assert!(is_driving(), "the outer one goes on");
+            inner
+        });
+        assert!(inner && !is_driving());
+    }
+}

@@ -1,0 +1,78 @@
+//! Which thread runs a function, and how many threads there are.
+
+use super::*;
+use crate::runtime::{Call, FuncHandle, Node, Placement, PolledNode};
+
+/// Registers a func that replies with its name and with that of its thread.
+fn names_its_thread(functions: &Functions, placement: Placement, name: &'static str) -> FuncHandle {
+    let func = functions.at(placement).func(name, move |_, reply| {
+        reply.header = name.into();
+        reply.data = thread::current().name().unwrap_or_default().into();
+        Ok(())
+    });
+    func.unwrap()
+}
+
+fn at(name: &'static str) -> Placement {
+    Placement::Executor(name.into())
+}
+
+/// The name of the thread that runs a func. A partial call takes the general path.
+fn thread_of(node: &mut PolledNode, func: FuncHandle) -> (String, String) {
+    let handle = node.call(Call::new(func).ids([7]).partial()).unwrap();
+    let reply = node.wait(handle).unwrap().replies().unwrap().remove(0);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&reply.header), text(&reply.data))
+}
+
+#[test]
+fn an_executor_has_a_thread_for_each_job_up_to_the_number_of_its_workers() {
+    let functions = Functions::new();
+    let [one, two] = ["one", "two"].map(|name| names_its_thread(&functions, at(name), name));
+    let builder = Node::builder(7).functions(&functions).executor("one", 2).executor("two", 1);
+    let mut node = builder.polled().unwrap();
+    let started = |node: &PolledNode| {
+        let workers = node.event_loop().executor.workers.iter();
+        let threads = workers.filter_map(|workers| match workers {
+            Workers::Threads { started, .. } => Some(*started),
+            _ => None,
+        });
+        threads.collect::<Vec<usize>>()
+    };
+    assert_eq!(started(&node), [0, 0], "a node whose functions are all inline has no threads");
+    for threads in [[1, 0], [2, 0], [2, 0]] {
+        assert!(thread_of(&mut node, one).1.starts_with("gpc-7-one-"));
+        assert_eq!(started(&node), threads);
+    }
+    for _ in 0..2 {
+        assert_eq!(thread_of(&mut node, two), ("two".into(), "gpc-7-two-0".into()));
+        assert_eq!(started(&node), [2, 1]);
+    }
+}
+
+#[test]
+fn each_function_runs_where_it_is_placed() {
+    let functions = Functions::new();
+    let funcs = [("default", Placement::Default), ("inline", Placement::Inline), ("io", at("io"))]
+        .map(|(name, placement)| names_its_thread(&functions, placement, name));
+    // Twice in turn, so that each is looked up anew.
+    let threads = ["gpc-7-worker", "gpc-7", "gpc-7-io-0"].into_iter().cycle();
+    let node = Node::builder(7).functions(&functions).executor("io", 1).start().unwrap();
+    for (func, name) in funcs.into_iter().cycle().zip(threads).take(6) {
+        let outcome = node.call(Call::new(func).ids([7]).partial()).unwrap().wait().unwrap();
+        assert_eq!(outcome.reply(7).unwrap().data, name.as_bytes());
+    }
+}
+
+/// Functions are looked up once, and found by their numbers from then on.
+#[test]
+fn a_function_is_found_again_after_another_one_was_used() {
+    let functions = Functions::new();
+    let names = ["a", "b", "c"];
+    let funcs = names.map(|name| names_its_thread(&functions, Placement::Default, name));
+    let mut node = Node::builder(7).functions(&functions).polled().unwrap();
+    for at in [0, 1, 0, 2, 1, 1, 0] {
+        assert_eq!(thread_of(&mut node, funcs[at]).0, names[at]);
+    }
+    assert_eq!(node.event_loop().executor.used.entries.len(), names.len());
+}
