@@ -56,7 +56,11 @@ impl Descriptors {
 
     /// Reads the current limit of the process.
     pub(super) fn learn(&mut self) {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        self.divide(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX));
+    }
+
+    /// Divides this number of descriptors.
+    fn divide(&mut self, limit: u64) {
         let reserve = OWN + limit / RESERVED_PART;
         let links = |count: u64| usize::try_from(count.max(LEAST)).unwrap_or(usize::MAX);
         self.limit = limit;
@@ -69,4 +73,28 @@ impl Descriptors {
 pub(super) fn are_short(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     [Errno::MFILE, Errno::NFILE].iter().any(|short| code == Some(short.raw_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_descriptors_is_kept_for_peers_and_another_for_the_process() {
+        let mut descriptors = Descriptors::new();
+        let few = |limit| {
+            descriptors.divide(limit);
+            (descriptors.few, descriptors.most)
+        };
+        assert_eq!([1024, 64, 20, 0].map(few), [(880, 952), (40, 52), (4, 11), (4, 4)]);
+    }
+
+    #[test]
+    fn only_a_lack_of_descriptors_is_a_shortage() {
+        let short = |errno: Errno| are_short(&errno.into());
+        assert_eq!(
+            [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::ACCESS].map(short),
+            [true, true, false, false]
+        );
+    }
 }

@@ -272,6 +272,43 @@ mod tests {
         });
     }
 
+    /// Time in which a thread that was woken gets a core.
+    const WOKEN: Duration = Duration::from_secs(10);
+
+    fn until_asleep(events: &Events, threads: usize) {
+        let asleep = (0..u32::MAX).any(|_| {
+            std::thread::yield_now();
+            events.0.state().sleepers == threads
+        });
+        assert!(asleep);
+    }
+
+    #[test]
+    fn threads_that_sleep_are_woken_one_by_an_event_and_all_by_the_end() {
+        let (events, listener) = Events::new();
+        std::thread::scope(|scope| {
+            let wait = || events.recv_within(WOKEN);
+            let one = scope.spawn(wait);
+            until_asleep(&events, 1);
+            assert!(listener.tell(event(5)));
+            assert_eq!(one.join().unwrap(), Ok(event(5)));
+            let all = [scope.spawn(wait), scope.spawn(wait)];
+            until_asleep(&events, 2);
+            drop(listener);
+            assert_eq!(all.map(|thread| thread.join().unwrap()), [Err(NoEvent::Ended), Err(NoEvent::Ended)]);
+        });
+        assert_eq!(events.0.state().sleepers, 0);
+    }
+
+    #[test]
+    fn links_that_are_up_have_places_of_their_own() {
+        let (events, listener) = Events::new();
+        listener.add_room(2);
+        assert!((0..EVENTS_MAX as Id + 3).all(|id| listener.tell(event(id))));
+        let queued = events.0.state().events.len();
+        assert_eq!((queued, events.missed()), (EVENTS_MAX + 2, 1));
+    }
+
     #[test]
     fn nobody_is_told_who_does_not_listen() {
         let (events, listener) = Events::new();

@@ -135,6 +135,8 @@ mod tests {
         let memory = Memory::new(7, Some(800), NonZeroU32::MIN);
         assert_eq!((memory.bodies.most(), memory.pieces.most()), (600, 200));
         let links = [memory.of_link(7), memory.of_link(7)];
+        assert_eq!(links.each_ref().map(Budget::most), [300; 2]);
+        assert!(!links[0].share().grow(301));
         let mut shares = links.each_ref().map(Budget::share);
         assert!(shares.iter_mut().all(|share| share.grow(300)) && memory.bodies.is_spent());
         assert!(!memory.pieces.is_spent() && memory.pieces.share().grow(200));

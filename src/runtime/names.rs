@@ -213,6 +213,31 @@ mod tests {
         assert_eq!(calls.load(Ordering::SeqCst), LOOK_UPS_MAX + 1, "`b` was never looked up");
     }
 
+    /// A thread that already slept was not woken: it waited for its whole limit.
+    #[test]
+    fn a_freed_slot_wakes_who_waits_for_one() {
+        let slots = Arc::<Slots>::default();
+        let mut taken: Vec<Slot> =
+            (0..LOOK_UPS_MAX).filter_map(|_| Slots::take(&slots, Duration::ZERO)).collect();
+        assert!(taken.len() == LOOK_UPS_MAX && Slots::take(&slots, Duration::ZERO).is_none());
+        let begins = Barrier::new(2);
+        thread::scope(|scope| {
+            for _ in 0..20 {
+                let waits = scope.spawn(|| {
+                    begins.wait();
+                    Slots::take(&slots, Duration::from_secs(10))
+                });
+                begins.wait();
+                // Long enough for it to fall asleep, nearly always.
+                (0..1000).for_each(|_| thread::yield_now());
+                taken.pop();
+                taken.push(waits.join().unwrap().expect("a slot is free"));
+            }
+        });
+        drop(taken);
+        assert_eq!(*slots.taken(), 0);
+    }
+
     #[test]
     fn addresses_in_digits_are_never_looked_up() {
         let never = Resolver::by(|name| panic!("{name} is looked up"));

@@ -42,3 +42,67 @@ impl Links {
         self.listeners_of_events.retain(|listener| listener.tell(event.clone()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::runtime::events::{EVENTS_MAX, Events};
+    use crate::runtime::{LinkKind, Listener as Bound, Node, PolledNode};
+
+    /// A node with a link to id 1.
+    fn linked() -> [PolledNode; 2] {
+        let listener = Bound::bind(&LinkKind::Unix.fresh_address(1)).unwrap();
+        let peers = [(1, listener.address().unwrap())].into_iter().collect();
+        let mut nodes = [
+            Node::builder(0).peers(peers).polled().unwrap(),
+            Node::builder(1).listener(listener).polled().unwrap(),
+        ];
+        let up = (0..10_000).any(|_| {
+            nodes.iter_mut().for_each(|node| {
+                node.progress(Duration::ZERO).unwrap();
+            });
+            nodes[0].event_loop_mut().meet(&gpc_trees::IdList::range(1..2)) == Ok(Vec::new())
+        });
+        assert!(up, "they never meet");
+        nodes
+    }
+
+    #[test]
+    fn a_listener_begins_with_the_links_that_are_up_beside_its_bound() {
+        let [mut node, _other] = linked();
+        let links = &mut node.event_loop_mut().links;
+        let (events, listener) = Events::new();
+        links.listen(listener);
+        let up = events.try_recv().unwrap();
+        assert_eq!((up.id, up.kind), (1, PeerEventKind::Up));
+        (0..=EVENTS_MAX as Id).for_each(|id| links.tell_up(id, 7));
+        assert_eq!(events.missed(), 0, "the place of the first one is free for another");
+        links.tell_up(1, 7);
+        assert_eq!(events.missed(), 1);
+    }
+
+    #[test]
+    fn every_listener_gets_every_event_and_one_that_is_gone_is_forgotten() {
+        let [mut node, _other] = linked();
+        let links = &mut node.event_loop_mut().links;
+        let listen = |links: &mut Links| {
+            let (events, listener) = Events::new();
+            links.listen(listener);
+            events.try_recv().unwrap();
+            events
+        };
+        let [one, two] = [listen(links), listen(links)];
+        links.tell_lost_run(5, 77, Loss::Silent, "silent");
+        let kind = PeerEventKind::Lost { loss: Loss::Silent, reason: "silent".into() };
+        let lost = PeerEvent { id: 5, incarnation: 77, kind };
+        assert_eq!([one.try_recv(), two.try_recv()], [Ok(lost.clone()), Ok(lost)]);
+        drop(one);
+        let _three = listen(links);
+        assert_eq!(links.listeners_of_events.len(), 2);
+        drop(two);
+        links.tell_up(5, 78);
+        assert_eq!(links.listeners_of_events.len(), 1);
+    }
+}

@@ -95,3 +95,76 @@ fn workers(start: &Start) -> u64 {
     let callback = if merges { 1 << start.classes.callback } else { 0 };
     func | callback
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{CallError, FuncHandle, Functions, Node, Placement, PolledNode};
+    use crate::wire::message::Classes;
+
+    /// A function waits on its worker for a call: the classes that count are those which the call needs here.
+    #[test]
+    fn a_call_needs_the_workers_of_what_it_runs_here() {
+        let needs = |ids: u32, callback, watch| {
+            let classes = Classes { func: 3, callback: 5 };
+            let ids = IdList::range(0..ids);
+            workers(&Start { callback, classes, watch, ids, ..Start::new(1) })
+        };
+        assert_eq!([needs(2, None, false), needs(2, Some(9), false)], [1 << 3, 1 << 3 | 1 << 5]);
+        assert_eq!([needs(1, Some(9), false), needs(2, Some(9), true)], [1 << 3, 1 << 5]);
+        assert_eq!([needs(1, Some(9), true), needs(2, None, true)], [0, 0]);
+    }
+
+    fn node() -> (PolledNode, FuncHandle) {
+        let functions = Functions::new();
+        let func = functions.func("func", |_, _| Ok(())).unwrap();
+        (Node::builder(0).functions(&functions).executor("io", 1).polled().unwrap(), func)
+    }
+
+    #[test]
+    fn a_call_has_its_own_limit_or_what_is_left_of_its_functions_or_a_minute() {
+        let (node, func) = node();
+        let seconds = Duration::from_secs;
+        let limit = |call: Call, left| node.event_loop().side.prepare(call, left).unwrap().0.limit;
+        let call = || Call::new(func).ids([0]);
+        assert_eq!(limit(call(), None), LIMIT);
+        assert_eq!(limit(call(), Some(seconds(7))), seconds(7));
+        assert_eq!(limit(call().limit(seconds(9)), Some(seconds(7))), seconds(9));
+        assert_eq!(limit(call().limit(seconds(3)), Some(seconds(7))), seconds(3));
+    }
+
+    #[test]
+    fn a_header_has_a_limit_and_who_watches_is_not_listed() {
+        let (node, func) = node();
+        let prepared = |call| node.event_loop().side.prepare(call, None);
+        let header = |bytes: usize| prepared(Call::new(func).ids([0]).header(vec![0; bytes])).map(drop);
+        assert_eq!(
+            (header(HEADER_MAX), header(HEADER_MAX + 1)),
+            (Ok(()), Err(CallError::Header(HEADER_MAX + 1)))
+        );
+        assert_eq!(prepared(Call::new(func).ids([1, 0]).watch()).unwrap_err(), CallError::WatcherListed);
+        let (start, plan) = prepared(Call::new(func).ids([2, 1]).watch()).unwrap();
+        assert!(start.ids.iter().eq([0, 2, 1]) && plan.ids.iter().eq([2, 1]) && plan.asked.iter().eq([2, 1]));
+        // A root that is not listed is put first, one that is goes first in the tree alone.
+        let (start, plan) = prepared(Call::new(func).ids([2, 1])).unwrap();
+        assert!(start.ids.iter().eq([0, 2, 1]) && plan.ids == start.ids && plan.asked == start.ids);
+        let (start, plan) = prepared(Call::new(func).ids([2, 0, 1])).unwrap();
+        assert!(start.ids.iter().eq([0, 2, 1]) && plan.asked.iter().eq([2, 0, 1]));
+    }
+
+    #[test]
+    fn a_call_knows_the_workers_of_its_functions() {
+        let (node, func) = node();
+        let io = node.functions_at("io");
+        assert_eq!(node.event_loop().side.prepare(Call::new(func).ids([0]), None).unwrap().1.workers, 1);
+        assert_eq!(node.event_loop().side.prepare(Call::new(io).ids([0]), None).unwrap().1.workers, 2);
+    }
+
+    impl PolledNode {
+        /// Registers a func that is placed on an executor.
+        fn functions_at(&self, name: &'static str) -> FuncHandle {
+            let functions = self.event_loop().side.functions.at(Placement::Executor(name.into()));
+            functions.func(name, |_, _| Ok(())).unwrap()
+        }
+    }
+}

@@ -173,3 +173,6 @@ impl Links {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -271,7 +271,67 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Counted<T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// A change of a share: which, to how many bytes, and whether it is dropped instead.
+    type Change = (usize, u64, bool);
+
+    proptest! {
+        /// Whatever grows, shrinks and goes: a budget has what its shares hold, a part never more than its bound, and
+        /// what is refused changes nothing.
+        #[test]
+        fn budgets_have_what_their_shares_hold(changes in proptest::collection::vec((0usize..6, 0u64..40, any::<bool>()), 0..60)) {
+            let node = Budget::new(100, "this node");
+            let links = [node.part(1, 2, "link 1"), node.part(1, 2, "link 2"), node.part(1, 4, "link 3")];
+            let most = [50, 50, 25];
+            let mut shares: [Share; 6] = std::array::from_fn(|at| links[at % 3].share());
+            let mut model = [0u64; 6];
+            let of = |model: &[u64; 6], link: usize| model[link] + model[link + 3];
+            for (at, bytes, drops) in changes as Vec<Change> {
+                let link = at % 3;
+                let others = |all: u64| all - model[at];
+                let fits = others(of(&model, link)) + bytes <= most[link] && others(model.iter().sum()) + bytes <= 100;
+                if drops {
+                    shares[at] = links[link].share();
+                    model[at] = 0;
+                } else {
+                    let shrinks = bytes <= model[at];
+                    prop_assert_eq!(shares[at].resize(bytes), fits || shrinks);
+                    if fits || shrinks {
+                        model[at] = bytes;
+                    }
+                }
+                prop_assert_eq!(shares[at].bytes(), model[at]);
+                prop_assert_eq!(node.used(), model.iter().sum::<u64>());
+                for link in 0..3 {
+                    prop_assert_eq!(links[link].used(), of(&model, link));
+                    prop_assert_eq!(links[link].is_spent(), of(&model, link) == most[link] || node.used() == 100);
+                }
+            }
+            drop(shares);
+            prop_assert_eq!(node.used(), 0);
+        }
+    }
+
+    #[test]
+    fn a_buffer_grows_within_its_announced_length_and_gives_back_what_it_could_not_get() {
+        let budget = Budget::new(u64::MAX, "this node");
+        let mut buffer = Counted::of(&budget);
+        assert!(buffer.append(&[1; 60], 100) && buffer.append(&[2; 10], 100));
+        assert_eq!((buffer.bytes.len(), buffer.bytes.capacity(), budget.used()), (70, 100, 100));
+        // The system has no such memory.
+        assert!(!buffer.make_room(usize::MAX / 2));
+        assert_eq!((buffer.bytes.capacity(), budget.used(), buffer.share.bytes()), (100, 100, 100));
+        drop(buffer);
+        assert_eq!(budget.used(), 0);
+        // Where the doubled length is too much, what has come may still fit.
+        let tight = Budget::new(70, "this node");
+        let mut buffer = Counted::of(&tight);
+        assert!(buffer.append(&[1; 40], 1000) && buffer.append(&[2; 30], 1000) && !buffer.append(&[3], 1000));
+        assert_eq!((buffer.bytes.len(), tight.used()), (70, 70));
+    }
 
     #[test]
     fn a_part_takes_of_the_whole_and_gives_back_what_it_took() {

@@ -205,4 +205,30 @@ mod tests {
         assert!(failed_first.without_first().is_empty());
         assert_eq!(coverage.statuses().collect::<Vec<_>>().len(), 4);
     }
+
+    #[test]
+    fn doubt_makes_unreached_ids_unknown_and_no_others() {
+        let mut coverage = Coverage::new();
+        for (status, count) in
+            [(Status::Done, 1), (Status::Failed, 2), (Status::Unreached, 3), (Status::Unknown, 4)]
+        {
+            coverage.push(status, count);
+        }
+        let expected = [(Status::Done, 1), (Status::Failed, 2), (Status::Unknown, 7)];
+        assert_eq!(coverage.doubted().runs(), expected);
+        let counts = CoverageCounts { done: 1, failed: 2, unreached: 3, unknown: 4 };
+        assert_eq!((coverage.counts(), Coverage::parse(&coverage.emit())), (counts, Ok(coverage)));
+    }
+
+    #[test]
+    fn runs_over_more_ids_than_there_are_are_refused() {
+        let run = |status: u8, count: u32| [&[status, 0, 0, 0][..], &count.to_le_bytes()].concat();
+        let all = run(0, u32::MAX);
+        assert_eq!(Coverage::parse(&all).unwrap().len(), u32::MAX.into());
+        for status in [0, 1] {
+            assert!(Coverage::parse(&[all.clone(), run(status, 1)].concat()).is_err());
+        }
+        assert!(Coverage::parse(&run(4, 1)).is_err() && Coverage::parse(&all[..7]).is_err());
+        assert!(Coverage::parse(&[0, 0, 1, 0, 1, 0, 0, 0]).is_err(), "a reserved byte");
+    }
 }

@@ -317,6 +317,14 @@ mod tests {
         let header = FrameHeader { length: 70_000, kind: Kind::Request, flags: 3 };
         assert_eq!(header.emit(), [0x70, 0x11, 1, 0, 2, 3, 0, 0]);
         assert_eq!(FrameHeader::parse(header.emit()), Ok(header));
+        for kind in Kind::ALL {
+            for flags in [0, kind.known_flags()] {
+                let longest = FrameHeader { length: FRAME_MAX as u32, kind, flags };
+                assert_eq!(FrameHeader::parse(longest.emit()), Ok(longest));
+            }
+        }
+        let of_response = [Kind::Segment, Kind::Window].map(Kind::known_flags);
+        assert_eq!(of_response, [flags::OF_RESPONSE; 2]);
     }
 
     #[test]
@@ -329,6 +337,8 @@ mod tests {
             refused([0, 0, 0, 0, 1, 4, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }
         ));
-        assert!(matches!(refused([0, 0, 0, 0, 2, 16, 0, 0]), FrameError::UnknownFlags { .. }));
+        for bytes in [[0, 0, 0, 0, 2, 16, 0, 0], [0, 0, 0, 0, 2, 0, 1, 0], [0, 0, 0, 0, 2, 0, 0, 1]] {
+            assert!(matches!(refused(bytes), FrameError::UnknownFlags { .. }));
+        }
     }
 }

@@ -441,3 +441,6 @@ pub fn parse_credit(payload: &[u8]) -> Result<u32, FrameError> {
         _ => Ok(count),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,3 +162,71 @@ fn parse_tree(
     }
     Ok(Ok(Tree::Explicit(shape)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::CallId;
+
+    fn read(request: &Request) -> Result<Request, FrameError> {
+        let head = request_head(request);
+        let mut bytes = Vec::new();
+        emit_prefix(request, head.ids_form, &mut bytes);
+        assert_eq!(bytes.len() as u64, head.prefix_len());
+        parse_prefix(&head, 0, &bytes, Body::default(), &|_| None)
+    }
+
+    fn of(ids: impl IntoIterator<Item = Id>) -> Request {
+        let call = CallId { root: 0, sequence: 1 };
+        Request { total: 1000, ..Request::new(call, IdList::from_ids(ids).unwrap()) }
+    }
+
+    fn explicit(ids: u32, sizes: &[u32]) -> Request {
+        let shape = Shape::from_sizes(sizes.to_vec()).unwrap();
+        Request { tree: Ok(Tree::Explicit(shape)), ..of(0..ids) }
+    }
+
+    #[test]
+    fn ids_take_the_shorter_of_two_forms() {
+        let bytes = |ids: Vec<Id>| {
+            let request = Request { header: Bytes::from_static(b"hi"), ..of(ids) };
+            let back = read(&request).unwrap();
+            assert_eq!((&back.ids, &back.header), (&request.ids, &request.header));
+            request_head(&request).prefix_len() - 2
+        };
+        assert_eq!([vec![5], vec![5, 6], vec![5, 7], vec![6, 5]].map(bytes), [4, 8, 8, 8]);
+        // Two runs of two ids, and two runs of three ids in all.
+        assert_eq!([vec![1, 2, 8, 9], vec![1, 2, 9], (0..100).collect()].map(bytes), [16, 12, 8]);
+    }
+
+    #[test]
+    fn a_shape_has_a_place_for_each_id() {
+        let sound = explicit(3, &[3, 1, 1]);
+        assert_eq!(read(&sound).unwrap().tree, sound.tree);
+        for other in [explicit(2, &[3, 1, 1]), explicit(4, &[3, 1, 1])] {
+            assert!(
+                matches!(read(&other), Err(FrameError::Shape(why)) if why.contains("it has 3 places for"))
+            );
+        }
+        let (head, mut bytes) = (request_head(&sound), Vec::new());
+        emit_prefix(&sound, head.ids_form, &mut bytes);
+        let refused = |head: RequestHead| parse_prefix(&head, 0, &bytes, Body::default(), &|_| None).is_err();
+        assert!(refused(RequestHead { tree: Tree::Binary.wire_id(), ..head }), "a shape of another tree");
+        assert!(refused(RequestHead { tree_param: 1, ..head }));
+        assert!(
+            refused(RequestHead { total: 2, ..head }) && refused(RequestHead { position: u32::MAX, ..head })
+        );
+    }
+
+    #[test]
+    fn ids_are_distinct_and_there_is_one_at_least() {
+        assert!(matches!(read(&of([])), Err(FrameError::Ids(_))));
+        for (form, words) in
+            [(IdsForm::Listed, [3, 3]), (IdsForm::Runs, [u32::MAX, 2]), (IdsForm::Runs, [3, 0])]
+        {
+            let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            let ids = parse_ids(form, &bytes);
+            assert!(ids.is_err() || ids.is_ok_and(|ids| ids.is_empty()), "{form:?} {words:?}");
+        }
+    }
+}

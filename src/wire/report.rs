@@ -124,3 +124,65 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     let message = String::from_utf8_lossy(message).into_owned();
     Ok(Cause::of(id, stage, Reason { kind, code, message }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(id: Id, message: &str) -> Cause {
+        Cause { id, stage: Stage::Func, kind: CauseKind::Failed, code: -5, message: message.into() }
+    }
+
+    fn of(statuses: &[(Status, u32)], causes: Vec<Cause>) -> Report {
+        let mut coverage = Coverage::new();
+        statuses.iter().for_each(|(status, count)| coverage.push(*status, *count));
+        Report { causes, coverage }
+    }
+
+    #[test]
+    fn a_report_reads_as_it_is_written_and_is_as_long_as_it_says() {
+        let long = "ä".repeat(MESSAGE_MAX);
+        let report = of(
+            &[(Status::Failed, 2), (Status::Done, 9)],
+            vec![cause(3, "no"), cause(4, ""), cause(5, &long)],
+        );
+        let bytes = report.emit();
+        assert_eq!(bytes.len(), report.emitted_len());
+        let read = Report::parse(&bytes).unwrap();
+        assert_eq!((&read.coverage, &read.causes[..2]), (&report.coverage, &report.causes[..2]));
+        assert_eq!(read.causes[2].message, long[..MESSAGE_MAX], "a long message is cut");
+        assert_eq!(Report::parse(&Report::default().emit()), Ok(Report::default()));
+        // Cut anywhere but between two runs of the coverage, it is no report.
+        let whole = bytes.len() - 16;
+        assert!(
+            (0..bytes.len())
+                .all(|len| Report::parse(&bytes[..len]).is_err() != (len >= whole && len % 8 == whole % 8))
+        );
+    }
+
+    #[test]
+    fn causes_have_a_bound_the_first_ones_stay_and_all_ids_count() {
+        let mut report = Report::default();
+        for half in 0..3 {
+            let ids = half * 600..(half + 1) * 600;
+            report.append(of(&[(Status::Failed, 600)], ids.map(|id| cause(id, "no")).collect()));
+        }
+        assert_eq!((report.causes.len(), report.coverage.len()), (CAUSES_MAX, 1800));
+        assert!(report.causes.iter().map(|cause| cause.id).eq(0..CAUSES_MAX as Id));
+        report.add(cause(9999, "one too many"));
+        assert!(report.cause_of(9999).is_none() && report.cause_of(1023).is_some());
+        let mut bytes = report.emit();
+        assert_eq!(Report::parse(&bytes), Ok(report));
+        bytes[..4].copy_from_slice(&(CAUSES_MAX as u32 + 1).to_le_bytes());
+        assert!(Report::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_failure_is_a_report_with_one_cause() {
+        let failure = Failure { cause: cause(3, "no"), coverage: Coverage::all(Status::Unknown, 4) };
+        let report = Report::from(failure.clone());
+        assert_eq!((report.causes.len(), report.coverage.len()), (1, 4));
+        assert_eq!(report.into_failure(), Ok(failure));
+        assert!(of(&[(Status::Done, 1)], Vec::new()).into_failure().is_err());
+    }
+}

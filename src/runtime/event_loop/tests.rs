@@ -1,5 +1,6 @@
 //! Turns of a node that is driven from here: what is due, what wakes it, and what it keeps.
 
+mod commands;
 mod dead_links;
 
 use super::*;
@@ -67,7 +68,12 @@ fn memory_for_long_data_is_given_back_when_nothing_comes() {
     let soon = node.busy_until.plus(SPARE_LIMIT / 2);
     node.release_memory(soon);
     assert!(node.links.spare.is_held());
+    // What was read meanwhile counts, and is counted once.
     let late = node.busy_until.plus(SPARE_LIMIT);
+    node.links.has_read = true;
+    node.release_memory(late);
+    assert!(node.links.spare.is_held() && node.memory_until() == late.plus(SPARE_LIMIT));
+    let late = late.plus(SPARE_LIMIT);
     node.release_memory(late);
     assert!(!node.links.spare.is_held());
 }

@@ -181,6 +181,20 @@ mod tests {
         assert!(!spare.is_held());
     }
 
+    /// Memory of the last body counts for the next one.
+    #[test]
+    fn kept_memory_is_used_within_the_budget_alone() {
+        let spare = Spare::default();
+        for (most, fits) in [(KEPT_MIN as u64 - 1, false), (KEPT_MIN as u64, true)] {
+            drop(body(KEPT_MIN, &spare));
+            assert!(spare.is_held());
+            let budget = Budget::new(most, "this node");
+            let buffer = spare.within(&budget).buffer(KEPT_MIN as u64);
+            assert_eq!(buffer.bytes.capacity() == KEPT_MIN, fits);
+            assert_eq!(budget.used(), buffer.bytes.capacity() as u64);
+        }
+    }
+
     #[test]
     fn one_body_s_memory_is_kept_and_none_that_is_too_large() {
         let spare = Spare::default();

@@ -223,3 +223,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_body_is_filled_at_once_or_not_at_all() {
+    for (payload, came, fits) in
+        [(&b"12345"[..], 0, true), (b"1234", 0, false), (b"123456", 0, false), (b"12345", 1, false)]
+    {
+        let (body, mut writer) = Body::arriving(5);
+        writer.push(&b"1"[..came]);
+        assert_eq!(writer.fill(Payload::copy_from_slice(payload)), fits, "{payload:?}");
+        assert_eq!((body.is_whole(), body.arrived()), (fits, if fits { 5 } else { came as u64 }));
+    }
+}

@@ -1,0 +1,102 @@
+//! Which links a node closes when descriptors are short.
+
+use super::*;
+use crate::runtime::{LinkKind, Listener, Node, PolledNode};
+
+/// Id 0, in whose list id 1 is, and the ids 1 to 4, which have linked with it in turn.
+fn served() -> (PolledNode, Vec<PolledNode>) {
+    let listener = Listener::bind(&LinkKind::Unix.fresh_address(0)).unwrap();
+    let address = listener.address().unwrap();
+    let builder = Node::builder(0).link(LinkKind::Unix).peers("1 unix:@nowhere".parse().unwrap());
+    let mut node = builder.listener(listener).polled().unwrap();
+    let mut others = Vec::new();
+    for id in 1..=4 {
+        let peers = [(0, address.clone())].into_iter().collect();
+        let mut other = Node::builder(id).link(LinkKind::Unix).peers(peers).polled().unwrap();
+        let up = (0..10_000).any(|_| {
+            node.progress(Duration::ZERO).unwrap();
+            other.progress(Duration::ZERO).unwrap();
+            other.event_loop_mut().meet(&gpc_trees::IdList::range(0..1)) == Ok(Vec::new())
+        });
+        assert!(up, "id {id} is not linked");
+        others.push(other);
+    }
+    (node, others)
+}
+
+fn now() -> Time {
+    Time::default().plus(Duration::from_secs(1))
+}
+
+/// Makes room, and returns the ids whose links are up after that.
+fn left(links: &mut Links, involved: &[Id]) -> Vec<Id> {
+    links.descriptors.short = true;
+    links.make_room(now(), Some(&involved.iter().copied().collect()));
+    let mut left = links.peers_up();
+    left.sort_unstable();
+    left
+}
+
+#[test]
+fn the_longest_idle_link_of_a_stranger_that_no_call_uses_is_closed() {
+    let (mut node, _others) = served();
+    let links = &mut node.event_loop_mut().links;
+    assert_eq!(left(links, &[2]), [1, 2, 4], "id 1 is a peer, a call uses id 2, and id 4 came last");
+    assert_eq!(left(links, &[2]), [1, 2]);
+    assert!(!links.is_short() && links.may_find_room(now()));
+}
+
+#[test]
+fn a_search_that_finds_nothing_is_not_repeated_at_once() {
+    let (mut node, _others) = served();
+    let links = &mut node.event_loop_mut().links;
+    (links.descriptors.few, links.descriptors.most) = (4, 6);
+    assert_eq!(left(links, &[2, 3, 4]), [1, 2, 3, 4]);
+    let later = now().plus(PAUSE);
+    assert_eq!([now(), later].map(|at| links.may_find_room(at)), [false, true]);
+    let refusal = links.has_no_room_for_strangers(now()).expect("all links are in use");
+    assert!(refusal.contains("all others are in use"), "{refusal}");
+    assert_eq!(links.has_no_room_for_strangers(later), None);
+    // A descriptor that the system itself lacks is another reason to search.
+    links.none_to_accept(now());
+    assert!(links.is_short() && links.may_find_room(now()));
+    assert_eq!(links.accept_again, Some(now().plus(PAUSE)));
+    // As soon as there is room, accepting goes on.
+    assert_eq!(left(links, &[3, 4]), [1, 3, 4]);
+    assert_eq!(links.accept_again, Some(now()));
+}
+
+#[test]
+fn the_number_of_links_decides_when_descriptors_are_short() {
+    let (mut node, _others) = served();
+    let links = &mut node.event_loop_mut().links;
+    (links.descriptors.few, links.descriptors.most) = (5, 4);
+    links.one_more();
+    assert!(!links.is_short() && !links.is_full());
+    links.descriptors.few = 4;
+    links.one_more();
+    assert!(links.is_short() && links.is_full());
+    links.descriptors.most = 5;
+    assert!(!links.is_full());
+}
+
+/// What waits for a descriptor is connected when links were closed.
+#[test]
+fn a_peer_that_found_no_descriptor_is_connected_when_there_is_one() {
+    let (mut node, _others) = served();
+    let listener = Listener::bind(&LinkKind::Unix.fresh_address(9)).unwrap();
+    let links = &mut node.event_loop_mut().links;
+    links.peering.book.insert(9, listener.address().unwrap());
+    links.pending.entry(9).or_default();
+    links.none_to_connect(9);
+    assert!(links.descriptors.none_left && links.descriptors.waiting.contains(&9));
+    let before = links.links.len();
+    left(links, &[]);
+    assert_eq!(links.links.len(), before, "one is closed, and one opened");
+    assert_eq!(links.peering.want(9), crate::peering::LinkStatus::Coming);
+    // Without a message for it nothing is opened.
+    links.pending.clear();
+    links.none_to_connect(8);
+    left(links, &[2, 3, 4]);
+    assert!(links.links.len() == before && links.descriptors.waiting.is_empty());
+}
