@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::{Call, FunctionResult, Functions, LinkKind, LocalNodes, Node, Reply, Streaming, Tree};
+use gpc_test_support::nodes::{assert_polled_idle, drive, polled};
 use gpc_test_support::process::{descriptors, status_number};
 use gpc_test_support::waiting::until;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -50,6 +51,26 @@ fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
     let mut polled = Node::builder(0).functions(functions).peers(peers).polled()?;
     let _lost = polled.call(Call::new(func).ids(0..3))?;
     polled.progress(Duration::ZERO)?;
+    Ok(())
+}
+
+/// The descriptors that nodes count themselves are those that the process has for them.
+fn nodes_count_their_descriptors() -> Result<(), Box<dyn Error>> {
+    let functions = Functions::new();
+    let func = functions.func("nothing", |_, _| Ok(()))?;
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
+        let before = held().0;
+        let mut nodes = polled(3, link, &functions);
+        for linked in [false, true] {
+            if linked {
+                let handle = nodes[0].call(Call::new(func).ids(0..3).tree(Tree::Chain))?;
+                drive(&mut nodes, handle)?;
+                assert_polled_idle(&mut nodes);
+            }
+            let counted: usize = nodes.iter().map(|node| node.snapshot().count("descriptors")).sum();
+            assert_eq!(held().0 - before, counted, "{link:?}");
+        }
+    }
     Ok(())
 }
 
@@ -138,6 +159,7 @@ fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
             run(link, 3, |nodes| nodes.shutdown(LIMIT))?;
         }
     }
+    nodes_count_their_descriptors()?;
     broken(&Functions::new())?;
     connecting_takes_one_descriptor_for_each_peer()?;
     long_data_leave_nothing_behind()?;

@@ -9,9 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::runtime::link::Event;
-use chained_gpc::runtime::{Address, Listener};
+use chained_gpc::runtime::{Address, Listener, MembershipError};
 use chained_gpc::{
-    Call, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Prepared, Reply, Tree, Wait,
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, Peer, PolledNode, Prepared,
+    Reply, Tree, Wait,
 };
 use gpc_test_support::nodes::polled_with;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -262,6 +263,45 @@ fn a_call_that_is_started_before_the_wait_makes_a_node_readable() {
         assert_eq!(node.progress(Duration::ZERO).unwrap(), 1);
         assert!(end(&mut handle).is_some());
     });
+}
+
+/// A node whose driver slept learned of a change of its peers with the next message alone.
+#[test]
+fn a_change_of_peers_that_is_made_before_the_wait_makes_a_node_readable() {
+    limited(|| {
+        let mut node = Node::builder(0).polled().unwrap();
+        let peer = || Peer::new(1, "unix:@nobody".parse().unwrap());
+        let changes: [&dyn Fn(&PolledNode); 5] = [
+            &|node| node.learn(peer()).unwrap(),
+            &|node| node.forget(1).unwrap(),
+            &|node| drop(node.events().unwrap()),
+            &|node| node.announce(peer()).unwrap().detach(),
+            &|node| node.withdraw(1).unwrap().detach(),
+        ];
+        for change in changes {
+            settle(&mut node);
+            assert!(!is_readable(&node) && node.next_deadline() != Some(Duration::ZERO));
+            change(&node);
+            assert!(is_readable(&node));
+            assert_eq!(node.next_deadline(), Some(Duration::ZERO));
+            assert_eq!(node.prepare_wait().unwrap(), Prepared::Ready);
+        }
+    });
+}
+
+#[test]
+fn changes_of_peers_are_bounded_as_calls_are() {
+    let functions = Functions::new();
+    let who = who(&functions);
+    let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+    let change = |node: &PolledNode| node.forget(1);
+    let queued = (0..100_000).take_while(|_| change(&node).is_ok()).count();
+    assert_eq!((queued, change(&node)), (4096, Err(MembershipError::Busy)));
+    assert_eq!(node.call(Call::new(who).ids([0])).unwrap_err(), CallError::Busy);
+    // What a turn has taken and not begun still counts.
+    node.progress_at_most(1).unwrap();
+    let more = (0..100_000).take_while(|_| change(&node).is_ok()).count();
+    assert!((1..10).contains(&more), "{more}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod access;
 mod announcing;
+mod at_rest;
 mod callers;
 mod calls;
 mod common;
