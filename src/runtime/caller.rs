@@ -193,3 +193,24 @@ impl Future for Calling {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Node;
+
+    #[test]
+    fn a_caller_of_a_function_has_what_is_left_of_its_time() {
+        let node = Node::builder(3).polled().unwrap();
+        let host = || node.event_loop().side.this.clone();
+        let second = Duration::from_secs(1);
+        assert_eq!(Caller::new(host()).left(), None);
+        let left = Caller::until(host(), 60 * second).left().expect("its function has a limit");
+        assert!(left <= 60 * second && left > second, "{left:?}");
+        assert_eq!(Caller::until(host(), Duration::ZERO).left(), Some(Duration::ZERO));
+        let caller = Caller::new(host());
+        assert_eq!(caller.id(), Some(3));
+        drop(node);
+        assert_eq!(caller.id(), None);
+    }
+}

@@ -272,9 +272,6 @@ mod tests {
         });
     }
 
-    /// Time in which a thread that was woken gets a core.
-    const WOKEN: Duration = Duration::from_secs(10);
-
     fn until_asleep(events: &Events, threads: usize) {
         let asleep = (0..u32::MAX).any(|_| {
             std::thread::yield_now();
@@ -283,21 +280,33 @@ mod tests {
         assert!(asleep);
     }
 
+    /// Whether these threads end soon, long before the limit of their waits.
+    fn end<T>(threads: &[std::thread::ScopedJoinHandle<'_, T>]) -> bool {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            threads.iter().all(std::thread::ScopedJoinHandle::is_finished)
+        })
+    }
+
+    /// A wait that is not woken finds its event when its time is over.
     #[test]
     fn threads_that_sleep_are_woken_one_by_an_event_and_all_by_the_end() {
         let (events, listener) = Events::new();
-        std::thread::scope(|scope| {
-            let wait = || events.recv_within(WOKEN);
-            let one = scope.spawn(wait);
+        let woken = std::thread::scope(|scope| {
+            let wait = || events.recv_within(Duration::from_secs(20));
+            let one = [scope.spawn(wait)];
             until_asleep(&events, 1);
             assert!(listener.tell(event(5)));
-            assert_eq!(one.join().unwrap(), Ok(event(5)));
+            let woken = end(&one);
+            assert_eq!(one.map(|thread| thread.join().unwrap()), [Ok(event(5))]);
             let all = [scope.spawn(wait), scope.spawn(wait)];
             until_asleep(&events, 2);
             drop(listener);
+            let woken = [woken, end(&all)];
             assert_eq!(all.map(|thread| thread.join().unwrap()), [Err(NoEvent::Ended), Err(NoEvent::Ended)]);
+            woken
         });
-        assert_eq!(events.0.state().sleepers, 0);
+        assert_eq!((woken, events.0.state().sleepers), ([true, true], 0));
     }
 
     #[test]

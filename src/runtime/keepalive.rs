@@ -89,3 +89,48 @@ fn set_limit(_: &TcpStream, _: Duration) {}
 fn limit_of(_: &TcpStream) -> Option<Duration> {
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(every_ms: u64, dead_after_ms: u64) -> Keepalive {
+        let [every, dead_after] = [every_ms, dead_after_ms].map(Duration::from_millis);
+        Keepalive::of(Heartbeat { every, dead_after })
+    }
+
+    #[test]
+    fn the_system_is_never_less_patient_than_the_heartbeat() {
+        let seconds = Duration::from_secs;
+        let usual = of(2_000, 10_000);
+        assert_eq!(usual, Keepalive { idle: seconds(10), every: seconds(2), probes: 5 });
+        assert_eq!(usual.limit(), seconds(20));
+        // Parts of a second are rounded up, and zero is no time.
+        assert_eq!(of(10, 20), Keepalive { idle: seconds(1), every: seconds(1), probes: 1 });
+        let [most, probes] = [SECONDS_MAX, PROBES_MAX];
+        assert_eq!(
+            [0, 1, 999, 1000, 1001].map(|ms| super::seconds(Duration::from_millis(ms))),
+            [1, 1, 1, 1, 2]
+        );
+        let patient = of(1_000, 1_000_000_000);
+        assert_eq!((patient.idle, u64::from(patient.probes)), (seconds(most), probes));
+        for (every, dead_after) in [(100, 5_000), (3_000, 10_000), (7_000, 7_000)] {
+            assert!(of(every, dead_after).limit() >= 2 * Duration::from_millis(dead_after));
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_pause_extends_the_limit_of_a_link_which_never_shrinks() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, keepalive) = (Socket::Tcp(stream), of(2_000, 10_000));
+        let limit = || limit_of(socket.tcp().unwrap());
+        keepalive.watch(&socket);
+        assert_eq!(limit(), Some(Duration::from_secs(20)));
+        for (pause, expected) in [(60, 80), (5, 80), (0, 80), (61, 81)] {
+            keepalive.allow_pause(&socket, Duration::from_secs(pause));
+            assert_eq!(limit(), Some(Duration::from_secs(expected)));
+        }
+    }
+}

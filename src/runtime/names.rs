@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(calls.load(Ordering::SeqCst), LOOK_UPS_MAX + 1, "`b` was never looked up");
     }
 
-    /// A thread that already slept was not woken: it waited for its whole limit.
+    /// A thread that already slept was not woken: it found the slot when its time was over.
     #[test]
     fn a_freed_slot_wakes_who_waits_for_one() {
         let slots = Arc::<Slots>::default();
@@ -221,19 +221,25 @@ mod tests {
             (0..LOOK_UPS_MAX).filter_map(|_| Slots::take(&slots, Duration::ZERO)).collect();
         assert!(taken.len() == LOOK_UPS_MAX && Slots::take(&slots, Duration::ZERO).is_none());
         let begins = Barrier::new(2);
-        thread::scope(|scope| {
-            for _ in 0..20 {
+        let woken = thread::scope(|scope| {
+            (0..20).all(|_| {
                 let waits = scope.spawn(|| {
                     begins.wait();
-                    Slots::take(&slots, Duration::from_secs(10))
+                    Slots::take(&slots, Duration::from_secs(20))
                 });
                 begins.wait();
                 // Long enough for it to fall asleep, nearly always.
                 (0..1000).for_each(|_| thread::yield_now());
                 taken.pop();
+                let woken = (0..500).any(|_| {
+                    thread::sleep(Duration::from_millis(if waits.is_finished() { 0 } else { 10 }));
+                    waits.is_finished()
+                });
                 taken.push(waits.join().unwrap().expect("a slot is free"));
-            }
+                woken
+            })
         });
+        assert!(woken);
         drop(taken);
         assert_eq!(*slots.taken(), 0);
     }

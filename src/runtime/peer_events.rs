@@ -105,4 +105,30 @@ mod tests {
         links.tell_up(5, 78);
         assert_eq!(links.listeners_of_events.len(), 1);
     }
+
+    #[test]
+    fn a_forgotten_peer_is_an_event_and_its_link_is_gone() {
+        let [mut node, mut other] = linked();
+        let events = [&node, &other].map(|node| node.events().unwrap());
+        for node in [&mut node, &mut other] {
+            node.progress(Duration::ZERO).unwrap();
+        }
+        node.forget(1).unwrap();
+        for _ in 0..10 {
+            node.progress(Duration::ZERO).unwrap();
+            other.progress(Duration::ZERO).unwrap();
+        }
+        let lost = events.map(|events| {
+            assert_eq!(events.try_recv().unwrap().kind, PeerEventKind::Up);
+            match events.try_recv().unwrap().kind {
+                PeerEventKind::Lost { loss, .. } => loss,
+                PeerEventKind::Up => panic!("it is lost"),
+            }
+        });
+        assert_eq!(lost, [Loss::Forgotten, Loss::Closed]);
+        for node in [&node, &other] {
+            assert!(node.event_loop().links.peers_up().is_empty());
+        }
+        assert_eq!(node.event_loop_mut().links.meet(crate::chain::Time::default(), 1), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! What a node holds, counted by itself. Compiled for tests only (feature `snapshot`).
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use super::command::Command;
 use super::event_loop::EventLoop;
@@ -14,6 +15,9 @@ use crate::snapshot::Snapshot;
 /// Descriptors of every node: its poll, which it has twice, its waker and its timer.
 const OWN: usize = 4;
 
+/// How long the event loop may take to answer: a longer turn is a hang.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
 impl Node {
     /// What the node holds; nothing if it has ended.
     ///
@@ -24,7 +28,11 @@ impl Node {
         let (answer, snapshot) = channel();
         // A node that has ended drops the sender.
         let _ = self.front().side.mailbox.command(Command::Snapshot { answer }, CHANGE_LIMIT);
-        snapshot.recv().unwrap_or_default()
+        match snapshot.recv_timeout(ANSWER_LIMIT) {
+            Ok(snapshot) => snapshot,
+            Err(RecvTimeoutError::Disconnected) => Snapshot::default(),
+            Err(RecvTimeoutError::Timeout) => panic!("{self:?} does not turn"),
+        }
     }
 }
 

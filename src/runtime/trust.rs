@@ -65,3 +65,37 @@ impl Trust {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_other_hosts_reach_has_a_secret_or_says_that_it_needs_none() {
+        let permits = |trust: &Trust| {
+            ["127.0.0.1:1", "unix:@one", "0.0.0.0:1", "[2001:db8::1]:1"]
+                .map(|address| trust.permits(Some(&address.parse().unwrap())).is_ok())
+        };
+        let none = Trust::default();
+        assert_eq!(permits(&none), [true, true, false, false]);
+        let error = none.permits(Some(&"0.0.0.0:1".parse().unwrap())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(none.permits(None).is_ok());
+        assert_eq!(permits(&Trust { insecure: true, ..Trust::default() }), [true; 4]);
+        let secret = Some(Secret::new(&[7; 32]).unwrap());
+        assert_eq!(permits(&Trust { secret, ..Trust::default() }), [true; 4]);
+    }
+
+    #[test]
+    fn each_setting_is_passed_on_as_it_is() {
+        let set = |no_encryption, encrypt_loopback, insecure| {
+            Trust { no_encryption, encrypt_loopback, insecure, ..Trust::default() }.strictness()
+        };
+        for (one, two, three) in [(true, false, false), (false, true, false), (false, false, true)] {
+            let strictness = set(one, two, three);
+            let Strictness { no_encryption, encrypt_loopback, insecure } = strictness;
+            assert_eq!((no_encryption, encrypt_loopback, insecure), (one, two, three));
+        }
+        assert!(Trust::default().crypto(Job::default()).unwrap().is_none());
+    }
+}

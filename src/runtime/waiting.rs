@@ -167,4 +167,61 @@ mod tests {
         });
         assert!(inner && !is_driving());
     }
+
+    /// A mailbox of a node with one worker of each of two classes.
+    fn mailbox() -> (Mailbox, crate::runtime::mailbox::Slots) {
+        let poll = mio::Poll::new().unwrap();
+        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
+        Mailbox::new(waker, 8, vec![1, 1])
+    }
+
+    fn waits(mailbox: &Mailbox, ticket: u64, class: u8, needs: u64, limited: bool) {
+        mailbox.waiters.waiting().push(Waiter { ticket, class, needs, limited });
+    }
+
+    /// Whether a function of this class that waits for a call is refused; the loop says that calls need these classes.
+    fn is_refused(class: u8, ticket: u64, waiting: &[(u64, u8, u64, bool)], needs: &[u64]) -> bool {
+        let (mailbox, slots) = mailbox();
+        waiting
+            .iter()
+            .for_each(|&(ticket, class, needs, limited)| waits(&mailbox, ticket, class, needs, limited));
+        std::thread::scope(|scope| {
+            let answers = scope.spawn(move || {
+                // A wait that is surely fine asks nothing: then the sender is dropped.
+                if let Ok(Command::NeedsWorkers { tickets, answer }) = slots.commands.recv() {
+                    assert_eq!(tickets.len(), needs.len());
+                    answer.send(needs.to_vec()).unwrap();
+                }
+            });
+            let refused = needs_itself(&mailbox, class, ticket, None);
+            drop(mailbox);
+            answers.join().unwrap();
+            refused
+        })
+    }
+
+    #[test]
+    fn a_wait_for_the_last_worker_is_refused_while_the_call_still_needs_it() {
+        let own = [(1, 0, 1, false)];
+        assert!(is_refused(0, 1, &own, &[1]));
+        assert!(!is_refused(0, 1, &own, &[0]), "the call has had its worker");
+        assert!(!is_refused(0, 1, &[(1, 0, 2, false)], &[]), "it needs another one");
+    }
+
+    #[test]
+    fn a_wait_with_a_limit_frees_its_worker_by_itself() {
+        let each_other = |limited| [(1, 0, 2, limited), (2, 1, 1, false)];
+        assert!(is_refused(1, 2, &each_other(false), &[2, 1]));
+        assert!(!is_refused(1, 2, &each_other(true), &[]));
+        // Its own limit is no reason to wait in vain.
+        assert!(is_refused(0, 1, &[(1, 0, 1, true)], &[1]));
+    }
+
+    #[test]
+    fn a_node_that_has_ended_refuses_nothing() {
+        let (mailbox, slots) = mailbox();
+        waits(&mailbox, 1, 0, 1, false);
+        drop(slots);
+        assert!(!needs_itself(&mailbox, 0, 1, None));
+    }
 }

@@ -13,13 +13,13 @@ use chained_gpc::{
 /// No call of a test takes a tenth of this; a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Looks at nodes with threads that may see no change, and the pause before each: some seconds, since a function or a
-/// peer may still have to get a core.
-const LOOKS_MAX: usize = 2000;
-const PAUSE: Duration = Duration::from_millis(2);
+/// What nodes hold without a change for so long, and in so many looks, stays: each look lets every node take a turn, and
+/// no timer of a link takes as long. A function or a peer may still have to get a core.
+const STILL: Duration = Duration::from_secs(4);
+const LOOKS_MIN: usize = 200;
 
-/// The same for nodes that the test drives: more turns than any timer of a link takes.
-const TURNS_MAX: usize = 500_000;
+/// Pause before each look at nodes with threads.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// What a node without work may hold: links and their resources, memory for the next call, events that the test has not
 /// taken, and answers that the root of a partial call may still ask for.
@@ -112,7 +112,7 @@ pub fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome
 /// If it still does after a limit, with what it holds.
 #[track_caller]
 pub fn assert_idle(node: &Node) {
-    wait_for_rest(LOOKS_MAX, || {
+    wait_for_rest(|| {
         thread::sleep(PAUSE);
         vec![(node.id(), node.snapshot())]
     });
@@ -124,25 +124,28 @@ pub fn assert_idle(node: &Node) {
 /// As for [`assert_idle`].
 #[track_caller]
 pub fn assert_polled_idle(nodes: &mut [PolledNode]) {
-    wait_for_rest(TURNS_MAX, || {
+    wait_for_rest(|| {
         turn(nodes);
         nodes.iter().map(|node| (node.id(), node.snapshot())).collect()
     });
 }
 
-/// Looks until nothing is left, at most `most` times without a change: each look has let every node take a turn.
 #[track_caller]
-fn wait_for_rest(most: usize, mut look: impl FnMut() -> Vec<(Id, Snapshot)>) {
-    let (deadline, mut last, mut same) = (Instant::now() + LIMIT, Vec::new(), 0);
+fn wait_for_rest(mut look: impl FnMut() -> Vec<(Id, Snapshot)>) {
+    let (begun, mut last) = (Instant::now(), Vec::new());
+    let (mut since, mut looks) = (begun, 0);
     loop {
         let left = look().into_iter().map(|(id, snapshot)| (id, snapshot.left(&STANDING)));
         let left: Vec<_> = left.filter(|(_, left)| !left.is_empty()).collect();
         if left.is_empty() {
             return;
         }
-        same = if left == last { same + 1 } else { 0 };
-        assert!(same < most && Instant::now() < deadline, "nodes without work still hold: {left:?}");
-        last = left;
+        if left != last {
+            (last, since, looks) = (left, Instant::now(), 0);
+        }
+        looks += 1;
+        let stays = looks >= LOOKS_MIN && since.elapsed() >= STILL;
+        assert!(!stays && begun.elapsed() < 2 * LIMIT, "nodes without work still hold: {last:?}");
     }
 }
 
@@ -191,7 +194,7 @@ impl Drop for LocalNodes {
     fn drop(&mut self) {
         // A test that has failed says why itself.
         if !thread::panicking() {
-            wait_for_rest(LOOKS_MAX, || {
+            wait_for_rest(|| {
                 thread::sleep(PAUSE);
                 self.0.snapshots()
             });

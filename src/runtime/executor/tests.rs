@@ -76,3 +76,26 @@ fn a_function_is_found_again_after_another_one_was_used() {
     }
     assert_eq!(node.event_loop().executor.used.entries.len(), names.len());
 }
+
+#[test]
+fn a_token_fails_its_call_when_it_is_dropped_and_learns_of_the_end_of_its_node() {
+    let functions = Functions::new();
+    let (gives, tokens) = std::sync::mpsc::channel();
+    let held = functions.deferring("held", move |_, token| drop(gives.send(token))).unwrap();
+    let mut node = Node::builder(7).functions(&functions).polled().unwrap();
+    let mut handle = node.call(Call::new(held).ids([7])).unwrap();
+    node.progress(std::time::Duration::ZERO).unwrap();
+    let token = tokens.try_recv().expect("it has run");
+    assert_eq!((node.event_loop().executor.runs.len(), token.is_cancelled()), (1, false));
+    drop(token);
+    node.progress(std::time::Duration::ZERO).unwrap();
+    let end = handle.test().expect("it has ended").unwrap_err();
+    assert_eq!(end.kind(), Some(CauseKind::NoAnswer));
+    assert_eq!(node.event_loop().executor.runs.len(), 0);
+
+    let mut handle = node.call(Call::new(held).ids([7])).unwrap();
+    node.progress(std::time::Duration::ZERO).unwrap();
+    let token = tokens.try_recv().expect("it has run");
+    drop(node);
+    assert!(token.is_cancelled() && handle.test().is_some());
+}

@@ -119,9 +119,33 @@ fn a_node_that_ends_starts_no_call_and_keeps_to_its_first_limit() {
     assert_eq!(late.test(), Some(Err(CallError::Ended)));
     assert!(node.event_loop().links.members().is_empty());
     assert!(!node.event_loop().has_ended() && flying.test().is_none());
+    // Of memory for the next call nothing is left to be given back.
+    let idle = node.event_loop().memory_until();
+    node.event_loop_mut().release_memory(idle);
     let left = node.next_deadline().expect("it ends at some time");
     assert!(left <= Duration::from_secs(5), "{left:?}");
     tokens.lock().unwrap().pop().unwrap().reply(Default::default());
     turns(&mut node, 2);
     assert!(node.event_loop().has_ended() && flying.test().is_some_and(|end| end.is_ok()));
+}
+
+#[test]
+fn a_dropped_handle_cancels_a_call_whose_replies_were_wanted_and_no_other() {
+    let functions = Functions::new();
+    let tokens = Arc::<Mutex<Vec<_>>>::default();
+    let hold = tokens.clone();
+    let held = functions.deferring("held", move |_, token| hold.lock().unwrap().push(token)).unwrap();
+    let mut node = lone(&functions);
+    let call = || Call::new(held).ids([0]);
+    let (dropped, silent) = (node.call(call()).unwrap(), node.call(call().no_reply()).unwrap());
+    let [detached, cancelled] = [0, 1].map(|_| node.call(call()).unwrap());
+    turns(&mut node, 1);
+    drop((dropped, silent));
+    detached.detach();
+    cancelled.cancel();
+    cancelled.cancel();
+    assert_eq!(node.event_loop().slots.results.len(), 2, "of each order to cancel one is sent");
+    turns(&mut node, 1);
+    let cancelled = tokens.lock().unwrap().iter().map(|token| token.is_cancelled()).collect::<Vec<_>>();
+    assert_eq!(cancelled, [true, false, false, true]);
 }
