@@ -79,6 +79,15 @@ mod tests {
         assert_eq!((links.links.len(), links.due.next()), (1, Some(at(8))));
         links.check_deadlines(at(8));
         assert_eq!((links.links.len(), links.due.next()), (0, None));
+        let _another = connect(&node);
+        node.progress(Duration::from_secs(60)).unwrap();
+        let links = &mut node.event_loop_mut().links;
+        let key = links.links.iter().next().expect("it has connected").0;
+        links.give_until(key, Some(at(9)));
+        links.due.add(at(7), DeadlineOwner::Request(key));
+        links.links.get_mut(key).unwrap().unfinished = Some(at(7));
+        assert!(links.discard(key).is_some());
+        assert_eq!(links.due.next(), None, "it takes its deadlines along");
         // Nothing is set for a connection that is gone.
         links.give_until(key, Some(at(9)));
         assert_eq!(links.due.next(), None);

@@ -638,25 +638,4 @@ fn listen_for_room(registry: &Registry, key: LinkKey, link: &mut Link) -> io::Re
 }
 
 #[cfg(test)]
-mod tests {
-    use gpc_trees::IdList;
-
-    use super::*;
-    use crate::wire::Request;
-
-    /// The first call of a program waits at each hop until the link is open. This time was not taken off the limits of the ids below: an id whose function outlasted the limit failed so late that its report came too late.
-    #[test]
-    fn a_request_that_waits_for_its_link_has_less_time() {
-        let call = CallId { root: 0, sequence: 1 };
-        let second = Duration::from_secs(1);
-        let request = Request { limit: second, left: second, ..Request::new(call, IdList::range(1..3)) };
-        let waits = |waited| match after_waiting(Message::Request(Arc::new(request.clone())), waited) {
-            Message::Request(request) => (request.limit, request.left, request.age),
-            other => panic!("it is a request, and not {other:?}"),
-        };
-        let waited = Duration::from_millis(30);
-        assert_eq!(waits(waited), (second - waited, second - waited, waited));
-        assert_eq!(waits(2 * second), (Duration::ZERO, Duration::ZERO, 2 * second));
-        assert!(matches!(after_waiting(Message::Cancel(call), waited), Message::Cancel(_)));
-    }
-}
+mod tests;

@@ -59,3 +59,30 @@ impl Links {
         back.map_or(now, |back| back.max(now))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{LinkKind, Listener, Node};
+
+    #[test]
+    fn a_pause_counts_up_to_its_bound_and_until_its_end() {
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        let mut node = Node::builder(1).link(LinkKind::Tcp).listener(listener).polled().unwrap();
+        let _stranger = std::net::TcpStream::connect(node.address().unwrap().to_string()).unwrap();
+        node.progress(Duration::from_secs(60)).unwrap();
+        let links = &mut node.event_loop_mut().links;
+        let key = links.links.iter().next().expect("it has connected").0;
+        let now = Time::default().plus(Duration::from_secs(1));
+        assert_eq!(links.answers_from(now, key), now);
+        for length in [Duration::from_secs(5), PAUSE_MAX, PAUSE_MAX + Duration::from_secs(1)] {
+            links.peer_pauses(now, key, length);
+            let back = now.plus(length.min(PAUSE_MAX));
+            assert_eq!(links.answers_from(now, key), back);
+            let late = back.plus(Duration::from_secs(1));
+            assert_eq!(links.answers_from(late, key), late, "it has passed");
+        }
+        links.peer_pauses(now, key, Duration::ZERO);
+        assert_eq!(links.answers_from(now, key), now);
+    }
+}

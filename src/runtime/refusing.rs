@@ -158,3 +158,33 @@ fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message 
     let failure = Failure { cause: Cause::of(me, Stage::Setup, reason), coverage };
     Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{LinkKind, Listener, Node};
+
+    #[test]
+    fn a_link_with_unfinished_requests_has_one_deadline_the_soonest() {
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        let mut node = Node::builder(1).link(LinkKind::Tcp).listener(listener).polled().unwrap();
+        let _stranger = std::net::TcpStream::connect(node.address().unwrap().to_string()).unwrap();
+        node.progress(Duration::from_secs(60)).unwrap();
+        let links = &mut node.event_loop_mut().links;
+        let key = links.links.iter().next().expect("it has connected").0;
+        let at = |seconds| Time::default().plus(Duration::from_secs(seconds));
+        for (rest, soonest) in [(5, 5), (8, 5), (3, 3), (3, 3)] {
+            links.wait_for_rest(key, at(rest));
+            assert_eq!(
+                (links.due.next(), links.links.get(key).unwrap().unfinished),
+                (Some(at(soonest)), Some(at(soonest)))
+            );
+        }
+        assert_eq!((links.due.pop(at(3)), links.due.next()), (Some(DeadlineOwner::Request(key)), None));
+        // None of them is left, so a later one counts again.
+        links.expire_unfinished(at(3), key);
+        assert_eq!(links.links.get(key).unwrap().unfinished, None);
+        links.wait_for_rest(key, at(9));
+        assert_eq!(links.due.next(), Some(at(9)));
+    }
+}

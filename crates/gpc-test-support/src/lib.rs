@@ -1,7 +1,7 @@
 //! Helpers for the tests and benchmarks of several crates.
 //!
 //! - `memory`: counting allocators
-//! - `nodes`: nodes that a test drives, with the feature `nodes`
+//! - `nodes`: nodes that a test drives, and checks that nodes hold nothing at its end, with the feature `nodes`
 //! - `ports`: free addresses
 //! - `process`: commands, their output, and their numbers in `/proc`
 //! - `strangers`: peers in plain sockets, with the same feature, on Linux

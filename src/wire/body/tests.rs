@@ -128,7 +128,7 @@ fn clones_are_one_reader_and_going_back_changes_nothing() {
 
 #[test]
 fn a_sender_may_go_on_a_window_beyond_the_slowest_reader() {
-    let len = 3 * WINDOW;
+    let len = 2 * WINDOW + 5;
     let (body, mut writer) = passing(len);
     let child = body.fork();
     assert_eq!((writer.allowed(), writer.grant(), writer.will_grant()), (WINDOW, None, true));

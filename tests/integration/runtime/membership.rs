@@ -62,6 +62,22 @@ fn ids_join_leave_and_join_again() {
 }
 
 #[test]
+fn many_peers_are_learned_at_once_or_none_of_them() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let root = alone(0, LinkKind::Unix, &functions);
+        let nodes: Vec<Node> = (1..4).map(|id| alone(id, LinkKind::Unix, &functions)).collect();
+        let own = root.learn_all(nodes.iter().chain([&root]).map(peer));
+        assert_eq!(own, Err(MembershipError::Own(0)));
+        let cause = cause_of(root.call(over(who, 0..4)).unwrap());
+        assert!(cause.message.contains("no address is known for it"), "{cause}");
+        root.learn_all(nodes.iter().map(peer)).unwrap();
+        assert_who(&replies_of(root.call(over(who, 0..4)).unwrap()), &[0, 1, 2, 3], "");
+    });
+}
+
+#[test]
 fn ids_of_a_row_are_forgotten_and_learned_as_others() {
     limited(|| {
         let link = LinkKind::Unix;

@@ -122,8 +122,10 @@ fn a_node_that_ends_starts_no_call_and_keeps_to_its_first_limit() {
     // Of memory for the next call nothing is left to be given back.
     let idle = node.event_loop().memory_until();
     node.event_loop_mut().release_memory(idle);
-    let left = node.next_deadline().expect("it ends at some time");
-    assert!(left <= Duration::from_secs(5), "{left:?}");
+    assert!(!node.event_loop().holds_memory());
+    let end = node.event_loop().next_deadline().expect("it ends at some time");
+    let left = end.since(node.event_loop().ask_time());
+    assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(5), "{left:?}");
     tokens.lock().unwrap().pop().unwrap().reply(Default::default());
     turns(&mut node, 2);
     assert!(node.event_loop().has_ended() && flying.test().is_some_and(|end| end.is_ok()));
@@ -148,4 +150,16 @@ fn a_dropped_handle_cancels_a_call_whose_replies_were_wanted_and_no_other() {
     turns(&mut node, 1);
     let cancelled = tokens.lock().unwrap().iter().map(|token| token.is_cancelled()).collect::<Vec<_>>();
     assert_eq!(cancelled, [true, false, false, true]);
+}
+
+#[test]
+fn calls_of_other_threads_that_have_not_begun_end_with_their_node() {
+    let functions = Functions::new();
+    let (func, headers) = records(&functions);
+    let node = lone(&functions);
+    let mut own = node.call(Call::new(func).ids([0])).unwrap();
+    let mut other = node.caller().try_call(Call::new(func).ids([0])).unwrap();
+    drop(node);
+    assert_eq!([own.test(), other.test()], [Some(Err(CallError::Ended)), Some(Err(CallError::Ended))]);
+    assert!(headers.lock().unwrap().is_empty());
 }
