@@ -282,7 +282,7 @@ mod tests {
 
     /// Whether these threads end soon, long before the limit of their waits.
     fn end<T>(threads: &[std::thread::ScopedJoinHandle<'_, T>]) -> bool {
-        (0..500).any(|_| {
+        (0..300).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             threads.iter().all(std::thread::ScopedJoinHandle::is_finished)
         })
@@ -293,7 +293,7 @@ mod tests {
     fn threads_that_sleep_are_woken_one_by_an_event_and_all_by_the_end() {
         let (events, listener) = Events::new();
         let woken = std::thread::scope(|scope| {
-            let wait = || events.recv_within(Duration::from_secs(20));
+            let wait = || events.recv_within(Duration::from_secs(8));
             let one = [scope.spawn(wait)];
             until_asleep(&events, 1);
             assert!(listener.tell(event(5)));

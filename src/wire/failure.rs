@@ -208,3 +208,37 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_has_a_number_and_a_name() {
+        let stages: Vec<Stage> = (0..=255).filter_map(Stage::from_wire).collect();
+        assert!(stages.iter().map(|stage| *stage as u8).eq(1..=7));
+        let names = ["setup", "func", "forward", "callback", "reply", "link", "cancelled"];
+        assert!(stages.iter().map(|stage| stage.to_string()).eq(names));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let message = |text: String| Cause::new(3, Stage::Func, CauseKind::Failed, text).message;
+        assert_eq!(message("x".repeat(MESSAGE_MAX)).len(), MESSAGE_MAX);
+        assert_eq!(message("x".repeat(MESSAGE_MAX + 1)).len(), MESSAGE_MAX);
+        assert_eq!(message(format!("x{}", "ü".repeat(MESSAGE_MAX))).len(), MESSAGE_MAX - 1);
+    }
+
+    #[test]
+    fn a_cause_is_one_line_with_what_its_message_does_not_say() {
+        let cause = |kind, code| Cause::new(3, Stage::Func, kind, "no\nway").with_code(code).to_string();
+        assert_eq!(cause(CauseKind::Failed, 0), r"id 3 failed at stage func: no\nway");
+        assert_eq!(cause(CauseKind::Cancelled, 0), r"id 3 failed at stage func: no\nway");
+        let busy = CauseKind::Busy;
+        assert_eq!(cause(busy, 0), format!(r"id 3 failed at stage func ({busy}): no\nway"));
+        assert_eq!(
+            cause(CauseKind::Failed, -7),
+            format!(r"id 3 failed at stage func ({}, code -7): no\nway", CauseKind::Failed)
+        );
+    }
+}

@@ -141,3 +141,43 @@ impl<'a> Fields<'a> {
         if self.0.is_empty() { Ok(()) } else { Err(FieldsError::Long) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_in_order_and_up_to_the_end() {
+        let bytes = [
+            &[9, 1, 0, 7][..],
+            &2u16.to_le_bytes(),
+            &3u32.to_le_bytes(),
+            &(4u64 << 40).to_le_bytes(),
+            b"text",
+        ]
+        .concat();
+        let mut fields = Fields::new(&bytes);
+        assert_eq!(fields.version(9), Ok(()));
+        assert_eq!((fields.flag(), fields.flag(), fields.u8()), (Ok(true), Ok(false), Ok(7)));
+        assert_eq!((fields.u16(), fields.u32(), fields.u64()), (Ok(2), Ok(3), Ok(4 << 40)));
+        assert_eq!(fields.clone().end(), Err(FieldsError::Long));
+        // What is too long takes nothing.
+        assert_eq!((fields.take(5), fields.array::<5>()), (Err(FieldsError::Short), Err(FieldsError::Short)));
+        assert_eq!(
+            (fields.text(4), fields.u8(), fields.end()),
+            (Ok("text"), Err(FieldsError::Short), Ok(()))
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        let field = |error: FieldsError| matches!(error, FieldsError::Field(_));
+        assert!(Fields::new(&[2]).flag().is_err_and(field) && Fields::new(&[0xff]).text(1).is_err_and(field));
+        assert_eq!(Fields::new(&[8]).version(9), Err(FieldsError::Version { found: 8, known: 9 }));
+        let short: [fn(&mut Fields<'_>) -> bool; 3] =
+            [|fields| fields.u16().is_err(), |fields| fields.u32().is_err(), |fields| fields.u64().is_err()];
+        for (read, len) in short.into_iter().zip([1, 3, 7]) {
+            assert!(read(&mut Fields::new(&vec![0; len])));
+        }
+    }
+}
