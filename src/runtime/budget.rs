@@ -57,3 +57,31 @@ impl EventLoop {
         self.budget.saturating_sub(self.done).saturating_mul(SHORT_MESSAGE).max(READ_MIN)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::peering::LinkKey;
+    use crate::runtime::Node;
+
+    #[test]
+    fn a_turn_that_has_done_its_budget_leaves_links_in_their_order() {
+        let mut node = Node::builder(0).polled().unwrap();
+        let node = node.event_loop_mut();
+        let keys = vec![LinkKey(100), LinkKey(200)];
+        for (done, budget, left) in [(5, 5, 2), (6, 5, 2), (4, 5, 0)] {
+            (node.done, node.budget, node.links.unread) = (done, budget, keys.clone());
+            node.read_more();
+            assert_eq!(node.links.unread, keys[..left]);
+        }
+        let mut share = |done, budget| {
+            (node.done, node.budget) = (done, budget);
+            (node.share(), node.bytes_within_budget())
+        };
+        assert_eq!(
+            [share(0, 3), share(3, 3), share(9, 3)],
+            [(3, 1024), (1, 1024), (1, 1024)],
+            "no kind starves"
+        );
+        assert_eq!([share(0, 100), share(0, usize::MAX)], [(100, 6400), (1024, usize::MAX)]);
+    }
+}

@@ -98,9 +98,9 @@ mod tests {
     fn accepting_is_resumed_when_its_pause_is_over() {
         let mut node = listens();
         let _stranger = connect(&node);
+        node.event_loop_mut().links.accept_again = Some(at(70));
+        assert_eq!(node.event_loop().next_deadline(), Some(at(70)));
         let links = &mut node.event_loop_mut().links;
-        links.accept_again = Some(at(70));
-        assert_eq!(links.next_deadline(), Some(at(70)));
         links.check_deadlines(at(69));
         assert_eq!((links.links.len(), links.accept_again), (0, Some(at(70))));
         links.check_deadlines(at(70));

@@ -146,5 +146,9 @@ mod tests {
         assert!(links.announced(now, peer(last)).is_ok() && links.announced(now, peer(first)).is_err());
         links.learn(now, peer(last));
         assert!(links.announced(now, peer(first)).is_ok(), "the application's own ids do not count");
+        // Its own id is the application's, wherever it is listed.
+        links.learn(now, peer(0));
+        links.withdrawn(now, 0);
+        assert!(links.members().contains(&0));
     }
 }

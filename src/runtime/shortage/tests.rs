@@ -5,12 +5,17 @@ use crate::runtime::{LinkKind, Listener, Node, PolledNode};
 
 /// Id 0, in whose list id 1 is, and the ids 1 to 4, which have linked with it in turn.
 fn served() -> (PolledNode, Vec<PolledNode>) {
+    serve(&[1, 2, 3, 4])
+}
+
+/// The same with other ids.
+fn serve(ids: &[Id]) -> (PolledNode, Vec<PolledNode>) {
     let listener = Listener::bind(&LinkKind::Unix.fresh_address(0)).unwrap();
     let address = listener.address().unwrap();
     let builder = Node::builder(0).link(LinkKind::Unix).peers("1 unix:@nowhere".parse().unwrap());
     let mut node = builder.listener(listener).polled().unwrap();
     let mut others = Vec::new();
-    for id in 1..=4 {
+    for &id in ids {
         let peers = [(0, address.clone())].into_iter().collect();
         let mut other = Node::builder(id).link(LinkKind::Unix).peers(peers).polled().unwrap();
         let up = (0..10_000).any(|_| {
@@ -99,4 +104,18 @@ fn a_peer_that_found_no_descriptor_is_connected_when_there_is_one() {
     links.none_to_connect(8);
     left(links, &[2, 3, 4]);
     assert!(links.links.len() == before && links.descriptors.waiting.is_empty());
+}
+
+/// The links that were used last are remembered, at places that some ids share.
+#[test]
+fn the_link_to_an_id_is_its_own() {
+    let (mut node, _others) = serve(&[1, 65, 129]);
+    let links = &mut node.event_loop_mut().links;
+    for id in [1, 65, 1, 129, 129, 65, 7] {
+        let up = links.up(id);
+        assert_eq!(links.link_up(id).map(|(.., key)| key), up);
+        assert_eq!(up.is_some(), id != 7);
+    }
+    left(links, &[65]);
+    assert_eq!(links.link_up(129).map(|(.., key)| key), links.up(129));
 }

@@ -181,6 +181,20 @@ mod tests {
         assert!(!spare.is_held());
     }
 
+    #[test]
+    fn parts_are_kept_within_the_budget_and_short_ones_cost_more_than_their_bytes() {
+        let budget = Budget::new(100 + PART_COST, "this node");
+        let spare = Spare::default().within(&budget);
+        let copy = spare.copy(&[1; 60], &[2; 40]).expect("it fits");
+        assert_eq!((copy.len(), copy[59], copy[60], budget.used()), (100, 1, 2, 100 + PART_COST));
+        assert!(spare.copy(b"", b"").is_none() && spare.retain(Bytes::from_static(b"x")).is_none());
+        drop(copy);
+        let kept = spare.retain(Bytes::from_static(b"four")).expect("it fits");
+        assert_eq!((&kept[..], budget.used()), (&b"four"[..], 4));
+        drop(kept);
+        assert_eq!(budget.used(), 0);
+    }
+
     /// Memory of the last body counts for the next one.
     #[test]
     fn kept_memory_is_used_within_the_budget_alone() {

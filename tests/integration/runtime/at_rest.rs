@@ -94,6 +94,9 @@ fn until_held<T>(nodes: &mut [PolledNode], held: &std::sync::mpsc::Receiver<T>) 
     tokens
 }
 
+/// A way to break a call off.
+type End = dyn Fn(&mut [PolledNode], CallHandle);
+
 #[test]
 fn nothing_is_left_of_a_call_that_is_broken_off() {
     limited(|| {
@@ -103,7 +106,7 @@ fn nothing_is_left_of_a_call_that_is_broken_off() {
             let who = who(&functions);
             let mut nodes = nodes(link, &functions);
             let call = || Call::new(hold).ids(0..4).tree(Tree::Chain).data(noise(100_000, 5));
-            let broken: [&dyn Fn(&mut [PolledNode], CallHandle); 3] = [
+            let broken: [&End; 3] = [
                 &|nodes, handle| {
                     handle.cancel();
                     assert!(drive(nodes, handle).is_err());

@@ -18,7 +18,7 @@ fn records(functions: &Functions) -> (FuncHandle, Arc<Mutex<Vec<u8>>>) {
 }
 
 fn lone(functions: &Functions) -> PolledNode {
-    Node::builder(0).functions(functions).polled().unwrap()
+    Node::builder(0).functions(functions).heartbeat(None).polled().unwrap()
 }
 
 fn turns(node: &mut PolledNode, count: usize) {
