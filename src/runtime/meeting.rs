@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::runtime::{CallHandle, LinkKind, Listener, Node, Peer, PolledNode};
 
-    /// A reason outlived the absence that it explained: a peer that was forgotten, and learned again at another address,
-    /// was absent because of the former one.
+    /// A reason outlived the absence that it explained: a peer that was forgotten, and learned again at another
+    /// address, was absent because of the former one.
     #[test]
     fn why_a_peer_is_absent_is_known_until_it_is_up_or_forgotten() {
         let address = LinkKind::Unix.fresh_address(1);

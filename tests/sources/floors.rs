@@ -62,7 +62,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/chain",
-        floors: &["hint", "wire"],
+        floors: &["hint", "snapshot", "wire"],
         packages: &["gpc_trees", "bytes", "smallvec", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
@@ -80,7 +80,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/runtime",
-        floors: &["hint", "wire", "chain", "peering"],
+        floors: &["hint", "snapshot", "wire", "chain", "peering"],
         packages: &[
             "gpc_trees",
             "bytes",

@@ -13,8 +13,8 @@ use chained_gpc::{
 /// No call of a test takes a tenth of this; a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What nodes hold without a change for so long, and in so many looks, stays: each look lets every node take a turn, and
-/// no timer of a link takes as long. A function or a peer may still have to get a core.
+/// What nodes hold without a change for so long, and in so many looks, stays: each look lets every node take a turn,
+/// and no timer of a link takes as long. A function or a peer may still have to get a core.
 const STILL: Duration = Duration::from_secs(4);
 const LOOKS_MIN: usize = 200;
 
