@@ -204,10 +204,14 @@ fn cargo_tests(folder: &str, packages: &BTreeSet<&str>) -> Command {
     cargo
 }
 
-/// Returns a cargo command in the copy. It has its own target folder, so that builds do not wait for each other's lock.
+/// Returns a cargo command in the copy. Its products have their own folder, so that they replace no others; what is built
+/// on the way to them, above all other packages, is shared with the build of this program.
 fn cargo_in(folder: &str, command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.arg(command).arg("--target-dir").arg(folder_of(folder).join("target")).current_dir(copied(folder));
+    let shared =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is a folder of the target folder");
+    cargo.env("CARGO_BUILD_BUILD_DIR", shared);
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
     cargo
 }

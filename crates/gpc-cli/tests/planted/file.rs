@@ -15,7 +15,7 @@ use super::list::shuffled;
 use super::mutants::mutants;
 use super::programs::{Missed, Programs, line_of_tests};
 use super::swarms::{Caught, Mode, NEVER_ENDS, all_modes, caught, differs, line, sound, summary};
-use super::{root, side_by_side};
+use super::{has_package, root, side_by_side};
 
 /// Files without simulated code: worlds have a model instead of real proofs, and read no files. This code has other
 /// tests.
@@ -323,6 +323,11 @@ fn explained() -> BTreeMap<Vec<Piece>, &'static str> {
 /// A message, if one is not caught or does not compile, or the file cannot be read.
 pub(super) fn try_file(path: &Path) -> Result<(), String> {
     let bugs = read_file(path)?;
+    for (bug, tests) in bugs.iter().flat_map(|bug| bug.tests.as_ref().map(|tests| (bug, tests))) {
+        if !has_package(&tests.package) {
+            return Err(format!("{}: {:.80?} is no package of the project", bug.name, tests.package));
+        }
+    }
     let (results, dropped) = tried(FOLDERS[0], &bugs, "", true)?;
     for name in &dropped {
         println!("{name:<44} does not compile");
@@ -402,6 +407,8 @@ fn a_bad_file_says_where_and_what_to_do() {
         ("== a\nin: f\n+ planted!()\n", "1: a: which text of f?"),
         ("== a\nin: f\n- x\n+ y\n", "1: a is always on"),
         ("== a\nin: f\n- x\n+ planted!()\n- z\n", "5: a: a line `-` after"),
+        ("== a\ntests: \n", "2: a: which tests?"),
+        ("== a\nchecker: c\ntests: gpc-launch a\nin: f\n- x\n+ planted!()\n", "1: a: either tests"),
         ("== a\nin: f\nx\n", "3: a: what is \"x\"?"),
     ];
     for (text, expected) in bad {
@@ -423,7 +430,8 @@ fn a_bad_file_says_where_and_what_to_do() {
 
 #[test]
 fn mutants_are_bugs_that_can_be_planted_and_written_down() {
-    let options = MutantOptions { count: usize::MAX, ..MutantOptions::of("").unwrap() };
+    let mut options = MutantOptions { count: usize::MAX, ..MutantOptions::of("").unwrap() };
+    options.files.push("trees/src/".into());
     let (bugs, all) = sample(&options).unwrap();
     assert!(bugs.len() == all && all > 1000, "{all}");
     let text: Vec<String> = bugs.iter().map(written).collect();

@@ -29,7 +29,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use bug::{Bug, Tests, is_source, parse, planted};
+use bug::{Bug, Tests, is_source, parse, planted, written};
 #[allow(unused_imports, reason = "the program of run.rs starts here")]
 pub(crate) use command::run;
 
@@ -44,6 +44,10 @@ const BUGS_MIN: usize = 50;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the package lies in the project")
+}
+
+fn has_package(name: &str) -> bool {
+    root().join(Tests::folder(name)).join("Cargo.toml").is_file()
 }
 
 fn bugs() -> Vec<Bug> {
@@ -176,8 +180,7 @@ fn the_list_is_true_of_the_code_as_it_is() {
         assert!(!breaks.is_empty() && in_worlds != tests.is_some(), "{bug:?}");
         if let Some(Tests { package, filters }) = tests {
             assert!(!filters.is_empty(), "{name}: which tests of {package}?");
-            let manifest = root().join(Tests::folder(package)).join("Cargo.toml");
-            assert!(manifest.is_file(), "{name}: {package} is no package");
+            assert!(has_package(package), "{name}: {package} is no package");
         }
         assert!(!pieces.is_empty() && pieces.iter().all(|piece| !piece.find.is_empty()), "{name}");
         assert!(pieces.iter().any(|piece| piece.replacement.contains("planted!()")), "{name} is always on");
@@ -203,7 +206,17 @@ fn a_bug_is_read_and_planted() {
     let done = planted("src/a.rs", code, &bugs).unwrap();
     assert_eq!((done.text.as_str(), done.places.len()), (changed, 2));
     assert_eq!(&done.text[done.places[1].0.clone()], "z = 4;");
+    let home =
+        |file: &str| planted(file, "q", &parse(&format!("== a\nin: {file}\n- q\n+ planted!()\n")).unwrap());
+    assert_eq!(home("crates/gpc-impi/src/a.rs").unwrap().text, "chained_gpc::trees::planted(\"a\")");
+    assert_eq!(home("crates/gpc-launch/src/a.rs").unwrap().text, "gpc_trees::planted(\"a\")");
     assert_eq!(planted("trees/src/b.rs", "(q)", &bugs).unwrap().text, "(crate::planted(\"two\"))");
+    let tested =
+        parse("== a\nIt breaks.\ntests: gpc-launch words lines::tests\nin: src/a.rs\n- q\n+ planted!()\n")
+            .unwrap();
+    let tests = tested[0].tests.clone().unwrap();
+    assert_eq!((tests.package.as_str(), tests.filters.len()), ("gpc-launch", 2));
+    assert_eq!(parse(&written(&tested[0])).unwrap(), tested);
     assert!(planted("src/a.rs", "z = 3;\n  w", &bugs).unwrap_err().contains("`x = 1;` 0 times"));
     assert!(planted("src/a.rs", &code.repeat(2), &bugs).unwrap_err().contains("2 times"));
     let mut overlap = parse(text).unwrap();
