@@ -54,7 +54,7 @@ pub(super) struct Programs {
     /// By package.
     of: BTreeMap<String, Vec<Program>>,
     /// Results without a bug.
-    sound: Mutex<BTreeMap<Tests, Arc<OnceLock<Result<Duration, Missed>>>>>,
+    sound: Mutex<BTreeMap<Tests, Arc<Sound>>>,
 }
 
 /// A test program, and the names of its tests.
@@ -66,6 +66,9 @@ struct Program {
 
 /// The test that fails, and after what time.
 pub(super) type Failed = (String, Duration);
+
+/// The time that tests take without a bug, once it is known.
+type Sound = OnceLock<Result<Duration, Missed>>;
 
 /// Why tests do not catch a bug.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
