@@ -314,3 +314,72 @@ pub(super) fn line_of_tests(bug: &Bug, result: &Result<Failed, Missed>) -> Strin
         Err(why) => format!("{name:<44} not caught: {why} ({tests})"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn of(folder: &Path, name: &str, tests: &[&str]) -> Program {
+        let tests = tests.iter().map(|&test| test.to_owned()).collect();
+        Program { name: name.into(), path: folder.join(name), tests }
+    }
+
+    fn programs(folder: &Path, of: Vec<Program>) -> Programs {
+        Programs { copy: folder.into(), of: [("gpc-x".to_owned(), of)].into(), sound: Mutex::default() }
+    }
+
+    fn tests_of(filters: &[&str]) -> Tests {
+        Tests { package: "gpc-x".into(), filters: filters.iter().map(|&filter| filter.to_owned()).collect() }
+    }
+
+    #[test]
+    fn filters_choose_tests_of_all_programs() {
+        let folder = Path::new("/nowhere");
+        let programs = programs(
+            folder,
+            vec![of(folder, "gpc_x", &["a::one", "b::two"]), of(folder, "worlds", &["one"])],
+        );
+        let chosen = |filters: &[&str]| {
+            let matching = programs.matching(&tests_of(filters));
+            matching.map(|all| {
+                all.into_iter().map(|(program, names)| (program.name.as_str(), names)).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(chosen(&["one"]).unwrap(), [("gpc_x", vec!["a::one"]), ("worlds", vec!["one"])]);
+        assert_eq!(chosen(&["worlds::"]).unwrap(), [("worlds", vec!["one"])]);
+        assert_eq!(chosen(&["b::"]).unwrap(), [("gpc_x", vec!["b::two"])]);
+        assert_eq!(chosen(&[]).unwrap().len(), 2);
+        assert!(matches!(chosen(&["one", "three"]), Err(Missed::Unfit(why)) if why.contains("`three`")));
+    }
+
+    #[test]
+    fn a_run_ends_with_all_that_it_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |name: &str, text: &str| {
+            let program = of(folder.path(), name, &["a"]);
+            fs::write(&program.path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&program.path, fs::Permissions::from_mode(0o755)).unwrap();
+            program
+        };
+        fs::create_dir_all(folder.path().join("crates/gpc-x")).unwrap();
+        let programs = programs(folder.path(), Vec::new());
+        let run = |program: &Program, limit: Duration| {
+            programs.run(program, &tests_of(&["a"]), &["a"], None, limit)
+        };
+
+        // A process in a session of its own is not in the group.
+        let started = format!("echo \"${MARK}\" >{}/mark; setsid sleep 600 &", folder.path().display());
+        let fails = script("fails", &format!("{started}\necho 'test a ... FAILED'\nwait"));
+        assert!(matches!(run(&fails, PATIENCE), Outcome::Failed(test) if test == "a"));
+        let mark = fs::read_to_string(folder.path().join("mark")).unwrap();
+        assert_eq!(marked(&format!("{MARK}={}", mark.trim())), []);
+
+        let hangs = script("hangs", "setsid sleep 600 &\nwait");
+        assert!(matches!(run(&hangs, POLL), Outcome::TooLong));
+        let panics = script("panics", "exit 101");
+        assert!(matches!(run(&panics, PATIENCE), Outcome::Failed(by) if by == "the end of panics"));
+        assert!(matches!(run(&script("passes", "echo 'test a ... ok'"), PATIENCE), Outcome::Passed));
+    }
+}
