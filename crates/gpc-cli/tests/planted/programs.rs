@@ -30,7 +30,7 @@ const SLOWER: u32 = 5;
 const BESIDES: Duration = Duration::from_secs(20);
 
 /// Time limit of a run without a bug, and maximum of the limit with a bug.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How often a program is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(20);
