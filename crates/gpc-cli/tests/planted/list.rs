@@ -7,7 +7,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -127,8 +127,10 @@ pub(super) fn judge(chosen: Chosen) -> Result<(), String> {
 /// Test builds with all bugs of the list.
 struct Judge {
     /// Path of `gpc`. It is built only if a bug needs it.
-    gpc: std::path::PathBuf,
+    gpc: PathBuf,
     programs: Option<Programs>,
+    /// Names of bugs that do not compile.
+    dropped: BTreeSet<String>,
 }
 
 /// Result of a bug.
@@ -148,12 +150,11 @@ impl Judge {
     /// # Errors
     /// The output of the compiler.
     fn build(all: &[Bug], chosen: &[Bug]) -> Result<Judge, String> {
-        let build = |product: &Product<'_>| {
+        let mut dropped = BTreeSet::new();
+        let mut build = |product: &Product<'_>| {
             let build = build_what_compiles(FOLDER, all, product)?;
-            match build.dropped.is_empty() {
-                true => Ok(build),
-                false => Err(format!("these do not compile: {:?}", build.dropped)),
-            }
+            dropped.extend(build.dropped);
+            Ok::<String, String>(build.messages)
         };
         if chosen.iter().any(|bug| bug.tests.is_none()) {
             build(&Product::Gpc)?;
@@ -162,12 +163,16 @@ impl Judge {
             chosen.iter().flat_map(|bug| &bug.tests).map(|tests| tests.package.as_str()).collect();
         let programs = match packages.is_empty() {
             true => None,
-            false => Some(Programs::of(FOLDER, &build(&Product::Tests(&packages))?.messages)),
+            false => Some(Programs::of(FOLDER, &build(&Product::Tests(&packages))?)),
         };
-        Ok(Judge { gpc: gpc(FOLDER), programs })
+        Ok(Judge { gpc: gpc(FOLDER), programs, dropped })
     }
 
     fn judge(&self, bug: &Bug) -> Judged {
+        if self.dropped.contains(&bug.name) {
+            let line = format!("{:<44} does not compile", bug.name);
+            return Judged { is_caught: false, line, said: bug.breaks.clone(), worlds: None };
+        }
         if let (Some(_), Some(programs)) = (&bug.tests, &self.programs) {
             let result = programs.try_bug(bug);
             let line = line_of_tests(bug, &result);
