@@ -20,7 +20,7 @@ mod programs;
 mod reached;
 mod swarms;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::Path;
@@ -52,6 +52,25 @@ fn has_package(name: &str) -> bool {
 
 fn bugs() -> Vec<Bug> {
     bug::read(&root().join("crates/gpc-cli/tests/planted/bugs"))
+}
+
+/// Returns the names of functions and modules of a package: parts of the names of its tests. Test builds say what tests
+/// there are, but take minutes.
+fn names_in(package: &str) -> BTreeSet<String> {
+    let folder = root().join(Tests::folder(package));
+    let (mut left, mut names) = (vec![folder.join("src"), folder.join("tests")], BTreeSet::new());
+    while let Some(path) = left.pop() {
+        if let Ok(inside) = std::fs::read_dir(&path) {
+            left.extend(inside.map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let words: Vec<&str> = text.split(|sign: char| !sign.is_alphanumeric() && sign != '_').collect();
+            let named = words.windows(2).filter(|pair| ["fn", "mod"].contains(&pair[0]));
+            names.extend(named.map(|pair| pair[1].to_owned()));
+            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    names
 }
 
 /// Result of a run of the test build.
@@ -166,6 +185,20 @@ fn side_by_side<T: Sync, R: Send>(many: &[T], what: impl Fn(&T) -> R + Sync) -> 
     let mut results = results.into_inner().unwrap();
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn the_list_names_tests_that_there_are() {
+    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for bug in bugs() {
+        let Some(Tests { package, filters }) = bug.tests else { continue };
+        let names = names.entry(package).or_insert_with_key(|package| names_in(package));
+        for filter in filters {
+            let part = filter.split("::").filter(|part| !part.is_empty()).last().unwrap_or_default();
+            let is_named = names.iter().any(|name| name.contains(part));
+            assert!(!part.is_empty() && is_named, "{}: no test is named `{filter}`", bug.name);
+        }
+    }
 }
 
 #[test]
