@@ -17,8 +17,8 @@
 //! tests: PACKAGE FILTER [FILTER...]
 //! ```
 //!
-//! Each filter is a part of the names of some tests of that package, as `cargo test` takes it; the name of a test program
-//! is the first part of the names of its tests.
+//! Each filter is a part of the names of some tests of that package, as `cargo test` takes it; the name of a test
+//! program is the first part of the names of its tests.
 //!
 //! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are comments. A file given by hand
 //! needs none of `checker:`, `sim:` and `tests:`, and `tests:` no filter: then all tests of the package are run.

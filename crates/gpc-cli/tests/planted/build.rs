@@ -204,8 +204,8 @@ fn cargo_tests(folder: &str, packages: &BTreeSet<&str>) -> Command {
     cargo
 }
 
-/// Returns a cargo command in the copy. Its products have their own folder, so that they replace no others; what is built
-/// on the way to them, above all other packages, is shared with the build of this program.
+/// Returns a cargo command in the copy. Its products have their own folder, so that they replace no others; what is
+/// built on the way to them, above all other packages, is shared with the build of this program.
 fn cargo_in(folder: &str, command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.arg(command).arg("--target-dir").arg(folder_of(folder).join("target")).current_dir(copied(folder));

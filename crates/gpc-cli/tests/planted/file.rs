@@ -145,9 +145,9 @@ fn source(bug: &str, file: &str) -> Result<String, String> {
     })
 }
 
-/// Builds the bugs and tries each of them: those with tests by these, the others in worlds. Of given bugs, those that no
-/// world shows are also tried with the tests of the library; a mutant that makes tests endless is caught. Prints a line for each bug. Returns the results, and the
-/// names of bugs that do not compile.
+/// Builds the bugs and tries each of them: those with tests by these, the others in worlds. Of given bugs, those that
+/// no world shows are also tried with the tests of the library; a mutant that makes tests endless is caught. Prints a
+/// line for each bug. Returns the results, and the names of bugs that do not compile.
 ///
 /// # Errors
 /// A message, if the bugs cannot be tried.
