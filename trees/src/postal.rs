@@ -163,3 +163,16 @@ pub(crate) fn depth(n: u32, lag: Lag) -> u32 {
 pub(crate) fn fan_out(n: u32, lag: Lag) -> u32 {
     u32::try_from(sizes(n, lag).len()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_message_delay_its_arrival_and_the_next_one() {
+        // 900 bytes at 1 ns each: 1000 ns from one message to the next, 2100 ns until one has arrived.
+        assert_eq!(Lag::of_costs(1000, 100, 0, 1.0, 900).map(Lag::as_1024ths), Some(2150));
+        assert_eq!(Lag::of_costs(1000, 100, 1100, 1.0, 900).map(Lag::as_1024ths), Some(1075));
+        assert_eq!(Lag::of_costs(0, 0, 0, 0.0, 900), None);
+    }
+}
