@@ -71,8 +71,8 @@ impl Fences {
     }
 }
 
-/// A read that is requested after a fence returns the earlier puts of its members from the node's own copy, and no older
-/// values.
+/// A read that is requested after a fence returns the earlier puts of its members from the node's own copy, and no
+/// older values.
 pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let fences = Fences::new(history);
     for ((client, serial), (asked, request)) in &history.requests {

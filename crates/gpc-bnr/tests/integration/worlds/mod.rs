@@ -89,8 +89,8 @@ fn a_failure_before_the_start_at_the_coordinator_reaches_all_nodes() {
     assert_good(&run_all([Scenario::new(4, 211_000_000_207)]));
 }
 
-/// A group was removed before a group that its process had spawned ran. A tool that watched the first watched the second
-/// by a request of its own, later, and was blamed for not watching what the second had spawned before that.
+/// A group was removed before a group that its process had spawned ran. A tool that watched the first watched the
+/// second by a request of its own, later, and was blamed for not watching what the second had spawned before that.
 #[test]
 fn a_tool_watches_what_a_group_spawns_from_its_own_request_on() {
     assert_good(&run_all([Scenario::new(2, 240_002_005_905)]));
