@@ -100,6 +100,33 @@ mod tests {
         assert!(!hostile.message.contains('\u{1b}'), "{hostile}");
     }
 
+    /// A node that was restarted, or that left, counted as a busy one: its processes were taken for alive.
+    #[test]
+    fn a_cause_that_means_a_lost_node_is_known() {
+        use CauseKind::*;
+        for kind in [Unreachable, LinkLost, LostIncarnation, ShuttingDown, NotAuthorised, UnknownFunction] {
+            assert!(is_loss(kind), "{kind:?}");
+        }
+        for kind in [Failed, TimeLimit, Cancelled, NoAnswer] {
+            assert!(!is_loss(kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_the_reply_or_the_cause_or_neither() {
+        let report = report_of(7, Some(&crate::codec::encode_report(&Report::Done)), None);
+        assert_eq!(report, Ok(Report::Done));
+        let cause = Cause::new(7, Stage::Func, CauseKind::Failed, "why");
+        let fault = |reply, cause| report_of(7, reply, cause).unwrap_err();
+        assert_eq!(
+            (fault(Some(b"\xff"), Some(&cause)).kind, fault(Some(b"\xff"), None).node),
+            (FaultKind::System, Some(7))
+        );
+        assert_eq!(fault(None, Some(&cause)).message, "node 7 (stage func): why");
+        let unreached = fault(None, None);
+        assert_eq!((unreached.kind, unreached.node), (FaultKind::NodeLost, Some(7)));
+    }
+
     /// The reason of a node that runs no programs was the number of a function.
     #[test]
     fn a_node_that_runs_no_programs_is_told_how_to_start() {

@@ -41,7 +41,7 @@
 //! | `starting`, `local` | processes of a node: start and end; their state |
 //! | `deaths`, `known_deaths` | effects and notices of deaths; the known ones |
 //! | `watch`, `life` | begin, watch and end of a domain; their state |
-//! | `overview` | queries over all groups and nodes |
+//! | `overview`, `held` | queries over all groups and nodes; what a node holds, for tests |
 //! | `faults`, `errno` | common faults; error numbers of starts |
 //!
 //! ## host
@@ -56,7 +56,7 @@
 //! | `processes`, `local`, `supervisor` | descriptors and environment of processes; those here; their supervisor |
 //! | `stdio`, `input`, `outflow` | standard input and output; input; output to the head |
 //! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
-//! | `queries` | commands that ask through a node |
+//! | `queries`, `snapshot` | commands that ask through a node; what a node holds, for tests |
 //! | `foreign` | detects processes whose MPI library is not supported |
 //!
 //! ## supervisor
@@ -64,10 +64,11 @@
 //! | file | for |
 //! |---|---|
 //! | `process`, `orders`, `codec` | the supervisor process; its orders and events; their encoding |
-//! | `handle`, `passing` | the node's side; bytes and descriptors over the socket |
+//! | `handle`, `connection`, `passing` | the node's side; its queue of orders; bytes and descriptors over the socket |
 //! | `lookup`, `inspect`, `elf` | search of `PATH`; checks of a program; its libraries |
 //! | `start`, `spawn`, `cores` | starts one process; `posix_spawn` (`unsafe`); binding to cores |
 //! | `groups`, `killing`, `tree`, `cgroup` | processes of groups; their kill; descendants; control groups |
+//! | `system` | what `groups` asks of the operating system |
 //!
 //! ## client, pmi, streams, sim
 //!

@@ -67,6 +67,12 @@ impl Databases {
         self.copies.get(name)
     }
 
+    /// The names of the databases with a copy here.
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.copies.keys().map(String::as_str)
+    }
+
     /// Creates an empty copy of a database that has no copy here.
     pub(super) fn create(&mut self, name: &str) {
         if !self.copies.contains_key(name) {
@@ -282,6 +288,12 @@ impl Log {
                 self.last.remove(&entry.database);
             }
         }
+    }
+
+    /// Whether nothing of the process waits for others.
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
+    pub(super) fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.last.is_empty() && self.after.is_empty()
     }
 
     /// A database was removed.

@@ -168,3 +168,73 @@ impl Epochs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(rank: u32) -> Member {
+        Member { group: GroupId(1), rank }
+    }
+
+    fn fault(text: &str) -> Fault {
+        Fault::new(FaultKind::TimedOut, text)
+    }
+
+    #[test]
+    fn each_member_counts_its_own_requests() {
+        let mut epochs = TagEpochs::default();
+        assert_eq!([0, 0, 1].map(|rank| epochs.count(member(rank))), [0, 1, 0]);
+        assert!(epochs.has_entered(member(0), 1) && !epochs.has_entered(member(0), 2));
+        assert!(epochs.has_entered(member(1), 0) && !epochs.has_entered(member(1), 1));
+        assert!(!epochs.has_entered(member(2), 0));
+    }
+
+    /// Requests finish in any order; each keeps its outcome, and the set of numbers stays small.
+    #[test]
+    fn the_outcome_of_a_finished_request_is_known() {
+        let mut epochs = TagEpochs::default();
+        epochs.finish(2, Some(&fault("two")));
+        assert_eq!((epochs.finished(0), epochs.finished(2)), (None, Some(Err(fault("two")))));
+        epochs.finish(0, None);
+        assert_eq!((epochs.finished(0), epochs.finished(1)), (Some(Ok(())), None));
+        epochs.finish(1, None);
+        assert_eq!((epochs.finished(1), epochs.finished(3)), (Some(Ok(())), None));
+        assert_eq!((epochs.finished.below, epochs.finished.above.len()), (3, 0));
+        assert_eq!(epochs.finished(2), Some(Err(fault("two"))));
+    }
+
+    #[test]
+    fn failures_have_a_bound_and_the_latest_stay() {
+        let mut epochs = TagEpochs::default();
+        for epoch in 0..=FAILED_MAX as u64 {
+            epochs.keep_failure(epoch, fault("late"));
+            epochs.finish(epoch, Some(&fault("late")));
+        }
+        assert!(epochs.failed.len() == FAILED_MAX && !epochs.failed.contains_key(&0));
+        assert_eq!(epochs.finished.faults.len(), FAILED_MAX);
+        assert_eq!(epochs.finished(0), Some(Err(failed_before())), "that it failed is still known");
+        assert_eq!(epochs.finished(1), Some(Err(fault("late"))));
+    }
+
+    /// A node that had counted the tags of freed groups refused those of new ones.
+    #[test]
+    fn freed_groups_make_room_for_other_sets() {
+        let mut epochs = Epochs::default();
+        let set = |group| Set::Group(GroupId(group));
+        let tag = |number: usize| number.to_le_bytes();
+        (0..SET_TAGS_MAX).for_each(|number| assert!(epochs.of(&set(1), &tag(number)).is_some()));
+        assert!(epochs.of(&set(2), b"one").is_none() && epochs.of(&set(1), &tag(5)).is_some());
+        epochs.of(&set(1), &tag(5)).unwrap().count(member(0));
+        epochs.of(&set(1), &tag(5)).unwrap().keep_failure(0, fault("why"));
+        epochs.forget(GroupId(1));
+        let kept = epochs.of(&set(1), &tag(5)).unwrap();
+        assert!(kept.failed.is_empty() && !kept.has_entered(member(0), 0));
+        for group in 2..2 + GONE_MAX as u32 {
+            epochs.gone.push_back(set(group));
+        }
+        epochs.forget(GroupId(9_999_999));
+        assert_eq!((epochs.sets.len(), epochs.count), (0, 0), "the oldest set makes room");
+        assert!(epochs.of(&set(2), b"one").is_some());
+    }
+}

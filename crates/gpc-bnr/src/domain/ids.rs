@@ -26,3 +26,17 @@ impl RecentGroups {
         self.groups.contains(&group)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_groups_are_remembered() {
+        let mut recent = RecentGroups::default();
+        (0..=REMEMBERED as u32).for_each(|group| recent.insert(GroupId(group)));
+        assert!(!recent.contains(GroupId(0)) && recent.contains(GroupId(1)));
+        assert!(recent.contains(GroupId(REMEMBERED as u32)));
+        assert_eq!(recent.groups.len(), REMEMBERED);
+    }
+}

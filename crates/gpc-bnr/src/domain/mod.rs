@@ -16,6 +16,8 @@ mod group;
 mod groups;
 mod head;
 mod head_requests;
+#[cfg(any(feature = "sim", feature = "snapshot"))]
+mod held;
 mod ids;
 mod known_deaths;
 mod life;
@@ -71,6 +73,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Host name of this node, for the `host` hint of a spawn.
     pub host: String,
+    /// Time of silence after which the nodes take a peer for lost; `None` for the default of a chained-GPC node.
+    pub dead_after: Option<Duration>,
 }
 
 /// One node of a domain.

@@ -83,6 +83,12 @@ impl Outgoing {
         self.calls.keys().copied().collect()
     }
 
+    /// The purposes of all calls.
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
+    pub(super) fn purposes(&self) -> impl Iterator<Item = &CallPurpose> {
+        self.calls.values()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }

@@ -88,6 +88,18 @@ impl Timers {
         self.bounded = 0;
     }
 
+    /// All timers that are set.
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Timer> {
+        self.due.values()
+    }
+
+    /// Number of the timers that [`RETRIES_MAX`] bounds, as counted.
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
+    pub(super) fn bounded(&self) -> usize {
+        self.bounded
+    }
+
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.due.first_key_value().map(|((due, _), _)| *due)
     }
@@ -99,5 +111,56 @@ impl Timers {
             self.bounded -= 1;
         }
         Some(timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retry(id: Id) -> Timer {
+        let order = std::sync::Arc::new(crate::order::Order::Watch);
+        let continuation = super::super::outgoing::Continuation::Nothing;
+        Timer::Retry(vec![id], Delivery { order, limit: PAUSE, continuation })
+    }
+
+    fn at(timers: &mut Timers, millis: u64, timer: Timer) -> TimerKey {
+        timers.at(Duration::from_millis(millis), timer)
+    }
+
+    #[test]
+    fn timers_fire_in_order_and_not_before_they_are_due() {
+        let mut timers = Timers::default();
+        at(&mut timers, 20, Timer::Watch);
+        let cancelled = at(&mut timers, 5, Timer::Watch);
+        at(&mut timers, 10, retry(3));
+        at(&mut timers, 10, Timer::GiveUp);
+        timers.cancel(cancelled);
+        assert_eq!(timers.next_due(), Some(Duration::from_millis(10)));
+        assert!(timers.pop(Duration::from_micros(9_999)).is_none());
+        let now = Duration::from_millis(10);
+        assert!(matches!(timers.pop(now), Some(Timer::Retry(ids, _)) if ids == [3]));
+        assert!(matches!(timers.pop(now), Some(Timer::GiveUp)));
+        assert!(timers.pop(now).is_none());
+        assert_eq!((timers.next_due(), timers.bounded), (Some(Duration::from_millis(20)), 0));
+    }
+
+    /// Retries to a node that was never reached took memory without a bound.
+    #[test]
+    fn beyond_the_bound_the_oldest_retry_is_dropped_and_no_other_timer() {
+        let mut timers = Timers::default();
+        at(&mut timers, 0, Timer::Watch);
+        let keys: Vec<_> =
+            (0..RETRIES_MAX).map(|id| at(&mut timers, 1 + id as u64, retry(id as Id))).collect();
+        timers.cancel(keys[5]);
+        timers.cancel(keys[5]);
+        at(&mut timers, 1 << 20, retry(0));
+        assert_eq!((timers.bounded, timers.due.len()), (RETRIES_MAX, RETRIES_MAX + 1));
+        at(&mut timers, 1 << 21, retry(1));
+        assert_eq!((timers.bounded, timers.due.len()), (RETRIES_MAX, RETRIES_MAX + 1));
+        assert!(!timers.due.contains_key(&keys[0]) && timers.due.contains_key(&keys[1]));
+        assert_eq!(timers.next_due(), Some(Duration::ZERO));
+        timers.clear();
+        assert_eq!((timers.bounded, timers.next_due()), (0, None));
     }
 }

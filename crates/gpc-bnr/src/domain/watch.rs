@@ -17,10 +17,13 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::{Order, Report};
 
-/// Time that a node waits for the head's next standing order after one was cancelled. A living head sends it at once. A
-/// stopped node on its way delays it until heartbeats give that node up, by default after 10 s. A second stopped node,
-/// below the first, adds some seconds. If the head is gone, the processes must not run on for long.
+/// Shortest time that a node waits for the head's next standing order after one was cancelled. A living head sends it
+/// at once. A stopped node on its way delays it until heartbeats give that node up, by default after 10 s. A second
+/// stopped node, below the first, adds some seconds. If the head is gone, the processes must not run on for long.
 const UNWATCHED: Duration = Duration::from_secs(20);
+
+/// The same wait, in times of silence after which a node is given up.
+const SILENCES: u32 = 2;
 
 /// Consecutive unanswered probes, for any reason, after which a node is declared lost.
 const PROBES: u32 = 3;
@@ -31,7 +34,7 @@ impl Domain {
         if self.head.is_none() {
             self.life = Life::Runs;
             // The head sends the first standing order when all nodes have begun, or after the limit `ask`.
-            return self.wait_for_watch(self.settings.limits.ask.saturating_add(UNWATCHED));
+            return self.wait_for_watch(self.settings.limits.ask.saturating_add(self.unwatched_limit()));
         }
         let others = self.others();
         if others.is_empty() {
@@ -161,8 +164,12 @@ impl Domain {
     /// The head renews its standing order, or is lost.
     pub(super) fn watch_cancelled(&mut self, token: Token) {
         if self.watch.orders.remove(&token) && self.watch.orders.is_empty() {
-            self.wait_for_watch(UNWATCHED);
+            self.wait_for_watch(self.unwatched_limit());
         }
+    }
+
+    fn unwatched_limit(&self) -> Duration {
+        self.settings.dead_after.map_or(UNWATCHED, |silence| UNWATCHED.max(silence.saturating_mul(SILENCES)))
     }
 
     fn wait_for_watch(&mut self, limit: Duration) {

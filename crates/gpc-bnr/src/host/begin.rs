@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use chained_gpc::Caller;
 use chained_gpc::trees::Id;
@@ -28,10 +27,18 @@ pub(super) fn begin_elsewhere(
     limits: Limits,
     caller: Caller,
 ) -> io::Result<Mailbox> {
+    let clock = shared.clock.clone();
     let poll = Poll::new()?;
     let (mailbox, inbox) = Mailbox::new(poll.registry(), WAKER)?;
-    let settings =
-        Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits, host: host_name() };
+    let settings = Settings {
+        me,
+        nodes: nodes.to_vec(),
+        runs: true,
+        name: name.into(),
+        limits,
+        host: host_name(),
+        dead_after: shared.dead_after.get().copied(),
+    };
     let engine = Engine::new(Parts {
         poll,
         mailbox: mailbox.clone(),
@@ -40,8 +47,8 @@ pub(super) fn begin_elsewhere(
         outflow: Outflow::new(me, nodes.to_vec(), Destination::Sent),
         nodes: nodes.to_vec(),
         name: name.into(),
-        domain: Domain::new(settings, Duration::ZERO),
-        began: Instant::now(),
+        domain: Domain::new(settings, clock.now()),
+        clock,
         supervisor: shared.command.clone(),
         starts_at_once: false,
         listeners: Listeners::default(),
@@ -69,9 +76,9 @@ pub(super) fn start_writer(
 ) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("bnr-output".into()).spawn(move || {
         // Terminates with the loop that sends the batches.
-        while let Ok((pieces, own)) = writings.recv() {
+        while let Ok(pieces) = writings.recv() {
             let result = pieces.iter().try_for_each(&mut write);
-            if mailbox.send(EngineMessage::Written(own, result)).is_err() {
+            if mailbox.send(EngineMessage::Written(result)).is_err() {
                 return;
             }
         }

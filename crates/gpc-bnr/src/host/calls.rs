@@ -107,6 +107,12 @@ impl<P> Calls<P> {
         }
     }
 
+    /// Number of calls in flight.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Cancels the calls with a matching purpose.
     pub(super) fn cancel(&mut self, which: impl Fn(&P) -> bool) {
         // Dropping the handle cancels the call.

@@ -165,7 +165,8 @@ impl Engine {
         }
         if let Some(input) = prepared.input {
             self.sources.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
-            self.stdio.input.open(input);
+            self.stdio.input.open(input, member.group);
+            self.write_input();
         }
         self.send_order(prepared.order, prepared.theirs);
         Ok(())
@@ -199,7 +200,7 @@ impl Engine {
         if self.supervisor.process.is_some() && self.local.groups.contains_key(&group) {
             self.send_order(SupervisorOrder::Kill { group, grace }, Vec::new());
         } else {
-            self.inputs.push_back(Input::Emptied(group));
+            self.emptied(group);
         }
     }
 
@@ -227,11 +228,25 @@ impl Engine {
         }
     }
 
+    /// Queues standard input for a process of this node.
+    pub(super) fn take_input(&mut self, data: Bytes, from: InputSender) {
+        self.stdio.input.take(data, from);
+        self.write_input();
+    }
+
+    /// Writes queued input. A pipe that is closed is watched no more.
+    pub(super) fn write_input(&mut self) {
+        self.stdio.input.write();
+        if !self.stdio.input.is_open() {
+            self.sources.forget(Source::Input, None);
+        }
+    }
+
     /// Passes standard input to rank 0 of the group that reads it, at whatever node.
     pub(super) fn feed(&mut self, data: Bytes, done: SyncSender<io::Result<()>>) {
         let node = self.domain.reader();
         if node.is_none_or(|node| node == self.me) {
-            return self.stdio.input.take(data, InputSender::Local(done));
+            return self.take_input(data, InputSender::Local(done));
         }
         let (Some(calls), Some(node)) = (&mut self.calls, node) else { return };
         let parameters = CallParameters {

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
-use chained_gpc::{Deferred, Reply};
+use chained_gpc::{Clock, Deferred, Reply};
 use mio::{Events, Poll};
 
 use super::calls::{CallResult, Calls, Handles, reports};
@@ -28,7 +28,7 @@ use super::stdio::Stdio;
 use super::supervisor::{SupervisorCommand, SupervisorState};
 use crate::causes::is_loss;
 use crate::domain::{CallNumber, Domain, Input, Serial};
-use crate::names::Member;
+use crate::names::{GroupId, Member};
 use crate::open_mpi;
 use crate::order::Order;
 use crate::request::{Client, Request};
@@ -66,7 +66,7 @@ pub(super) struct Parts {
     pub(super) nodes: Vec<Id>,
     pub(super) name: String,
     pub(super) domain: Domain,
-    pub(super) began: Instant,
+    pub(super) clock: Clock,
     pub(super) outflow: Outflow,
     pub(super) supervisor: SupervisorCommand,
     /// Whether this node runs processes for certain, so the supervisor is started at once.
@@ -88,7 +88,7 @@ pub(super) struct Engine {
     /// Host name, for messages.
     pub(super) host: String,
     pub(super) domain: Domain,
-    pub(super) began: Instant,
+    pub(super) clock: Clock,
     pub(super) inputs: VecDeque<Input>,
     pub(super) calls: Option<Calls<HostCallPurpose>>,
     pub(super) orders: PendingOrders,
@@ -114,7 +114,7 @@ impl Engine {
             name: parts.name,
             host: host_name(),
             domain: parts.domain,
-            began: parts.began,
+            clock: parts.clock,
             inputs: VecDeque::new(),
             calls,
             orders: PendingOrders::default(),
@@ -143,24 +143,31 @@ impl Engine {
             let _ = self.ensure_supervisor();
         }
         self.run_machine();
+        // Terminates with the domain.
         while !self.over {
-            match self.sources.wait(&mut events, self.poll_limit()) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.warn(format!("the loop of a domain's node cannot wait: {error}"));
-                    break;
-                }
-                Ok(()) => self.mark_ready(&events),
-            }
-            self.take_messages();
-            self.read(&mut buffer);
-            self.check_silent();
-            self.close_late();
-            self.inputs.push_back(Input::Time);
-            self.run_machine();
+            self.turn(&mut events, &mut buffer);
         }
         over();
         self.end();
+    }
+
+    /// Waits for events and handles them.
+    pub(super) fn turn(&mut self, events: &mut Events, buffer: &mut [u8]) {
+        match self.sources.wait(events, self.poll_limit()) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                self.warn(format!("the loop of a domain's node cannot wait: {error}"));
+                self.over = true;
+                return;
+            }
+            Ok(()) => self.mark_ready(events),
+        }
+        self.take_messages();
+        self.read(buffer);
+        self.check_silent();
+        self.close_late();
+        self.inputs.push_back(Input::Time);
+        self.run_machine();
     }
 
     fn mark_ready(&mut self, events: &Events) {
@@ -174,7 +181,7 @@ impl Engine {
     }
 
     pub(super) fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.clock.now()
     }
 
     /// Time until the next poll must return; `None` if only events matter.
@@ -221,16 +228,19 @@ impl Engine {
                 }),
             ),
             EngineMessage::Flush { answer } => self.stdio.flushes.push(answer),
-            EngineMessage::Input { data, answer } => self.stdio.input.take(data, InputSender::Node(answer)),
+            EngineMessage::Input { data, answer } => self.take_input(data, InputSender::Node(answer)),
             EngineMessage::Feed { data, done } => self.feed(data, done),
             EngineMessage::Signal { group, signal } => self.signal(group, signal),
-            EngineMessage::Written(own, result) => {
-                self.stdio.outflow.written(own);
+            EngineMessage::Written(result) => {
+                self.stdio.outflow.written();
                 if let Err(error) = result {
                     self.event(HostEvent::Output(error));
                 }
             }
             EngineMessage::Drain(done) => self.drain(done),
+            #[cfg(feature = "snapshot")]
+            // The receiver may have stopped waiting.
+            EngineMessage::Snapshot(done) => drop(done.send(self.snapshot())),
             EngineMessage::End(done) => {
                 self.owner.ending.push(done);
                 self.inputs.push_back(Input::End);
@@ -291,7 +301,7 @@ impl Engine {
                 Source::Unidentified(number) => self.read_unidentified(number, buffer),
                 Source::Output(number) => self.read_output(number, buffer),
                 Source::Input => {
-                    self.stdio.input.write();
+                    self.write_input();
                     false
                 }
                 Source::Supervisor => self.read_supervisor(buffer),
@@ -352,10 +362,7 @@ impl Engine {
                 self.read_rest(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
             }
-            SupervisorEvent::Emptied(group) => {
-                self.links.attributes.forget(group);
-                self.inputs.push_back(Input::Emptied(group));
-            }
+            SupervisorEvent::Emptied(group) => self.emptied(group),
         }
     }
 
@@ -398,9 +405,23 @@ impl Engine {
         for member in std::mem::take(&mut self.local.alive) {
             self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
         }
-        for group in std::mem::take(&mut self.local.groups).into_keys() {
-            self.inputs.push_back(Input::Emptied(group));
+        for group in self.local.groups.keys().copied().collect::<Vec<_>>() {
+            self.emptied(group);
         }
+    }
+
+    /// Nothing of a group is left here: removes what the node holds for its processes.
+    pub(super) fn emptied(&mut self, group: GroupId) {
+        self.links.attributes.forget(group);
+        self.links.listeners.forget(group);
+        if let Some(layout) = self.local.groups.remove(&group)
+            && layout.input
+            && layout.node_of(0) == Some(self.me)
+        {
+            self.stdio.input.ended(group);
+            self.write_input();
+        }
+        self.inputs.push_back(Input::Emptied(group));
     }
 
     /// Passes all inputs to the state machine, carries out its outputs, and writes the results.

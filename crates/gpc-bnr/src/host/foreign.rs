@@ -43,6 +43,11 @@ impl SilentProcesses {
         self.processes.remove(&member);
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.processes.len()
+    }
+
     /// Time of the next check.
     pub(super) fn due(&self) -> Option<Duration> {
         self.due.filter(|_| !self.processes.is_empty())
@@ -71,4 +76,49 @@ fn loaded(pid: u32) -> Option<String> {
     // The process may have ended or belong to another user.
     File::open(format!("/proc/{pid}/maps")).ok()?.take(MAPS_MAX).read_to_end(&mut maps).ok()?;
     library_in_maps(&maps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::GroupId;
+
+    fn member(rank: u32) -> Member {
+        Member { group: GroupId(1), rank }
+    }
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// Processes without a library of interest: this one.
+    fn insert(silent: &mut SilentProcesses, rank: u32, now: Duration) {
+        silent.insert(member(rank), std::process::id(), now);
+    }
+
+    #[test]
+    fn a_silent_process_is_checked_soon_and_then_every_second() {
+        let mut silent = SilentProcesses::default();
+        assert_eq!(silent.due(), None);
+        insert(&mut silent, 0, ms(50));
+        insert(&mut silent, 1, ms(70));
+        assert_eq!(silent.due(), Some(ms(150)));
+        assert_eq!((silent.check(ms(149)), silent.due()), (None, Some(ms(150))));
+        assert_eq!((silent.check(ms(150)), silent.due()), (None, Some(ms(170))));
+        assert_eq!((silent.check(ms(170)), silent.due()), (None, Some(ms(1150))));
+        assert_eq!((silent.check(ms(1150)), silent.due()), (None, Some(ms(1170))));
+        // A process that is started meanwhile is checked earlier.
+        insert(&mut silent, 2, ms(1000));
+        assert_eq!(silent.due(), Some(ms(1100)));
+        (0..3).for_each(|rank| silent.remove(member(rank)));
+        assert_eq!(silent.due(), None);
+    }
+
+    #[test]
+    fn one_turn_checks_so_many_processes() {
+        let mut silent = SilentProcesses::default();
+        (0..LOOKS_MAX as u32 + 1).for_each(|rank| insert(&mut silent, rank, ms(0)));
+        assert_eq!((silent.check(ms(100)), silent.due()), (None, Some(ms(100))));
+        assert_eq!((silent.check(ms(100)), silent.due()), (None, Some(ms(1100))));
+    }
 }

@@ -9,6 +9,8 @@ use bytes::{Buf as _, Bytes};
 use chained_gpc::{Deferred, Reply};
 use rustix::io::Errno;
 
+use crate::names::GroupId;
+
 /// The sender of input, which waits until it is written.
 pub(super) enum InputSender {
     /// A thread of this process.
@@ -32,6 +34,8 @@ impl InputSender {
 #[derive(Default)]
 pub(super) struct InputQueue {
     pipe: Option<OwnedFd>,
+    /// The group whose process reads the pipe.
+    reader: Option<GroupId>,
     /// Whether the pipe has been closed.
     closed: bool,
     queue: VecDeque<(Bytes, InputSender)>,
@@ -39,15 +43,33 @@ pub(super) struct InputQueue {
 
 impl InputQueue {
     /// Sets the pipe to the process that reads, which is being started.
-    pub(super) fn open(&mut self, pipe: OwnedFd) {
+    pub(super) fn open(&mut self, pipe: OwnedFd, reader: GroupId) {
         self.pipe = Some(pipe);
-        self.write();
+        self.reader = Some(reader);
+        self.closed = false;
+    }
+
+    /// A group that was to read has ended: refuses further input, unless another group reads.
+    pub(super) fn ended(&mut self, group: GroupId) {
+        if self.reader.is_none_or(|reader| reader == group) {
+            self.close();
+        }
+    }
+
+    /// Whether a process may still read.
+    pub(super) fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
+    /// Number of queued inputs.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
     }
 
     /// Queues input; no bytes mean its end.
     pub(super) fn take(&mut self, data: Bytes, from: InputSender) {
         self.queue.push_back((data, from));
-        self.write();
     }
 
     /// Writes as much as the pipe takes.
@@ -81,7 +103,7 @@ impl InputQueue {
     }
 
     fn close(&mut self) {
-        self.pipe = None;
+        (self.pipe, self.reader) = (None, None);
         self.closed = true;
     }
 }

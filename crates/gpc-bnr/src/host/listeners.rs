@@ -13,7 +13,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
 use super::peer::{Peer, Users};
-use crate::names::Member;
+use crate::names::{GroupId, Member};
 
 /// Most connections of commands at a time.
 pub(super) const TOOLS_MAX: usize = 64;
@@ -119,6 +119,11 @@ impl Listeners {
         self.port.as_ref().map(|port| port.listener.as_raw_fd())
     }
 
+    #[cfg(test)]
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.port.as_ref().map(|port| port.address)
+    }
+
     /// The port's address for a process, and the secret that identifies it there.
     ///
     /// # Errors
@@ -142,6 +147,17 @@ impl Listeners {
     /// The process with this secret. A secret works once.
     pub(super) fn take_secret(&mut self, secret: &str) -> Option<Member> {
         self.secrets.remove(secret)
+    }
+
+    /// Removes the secrets of a group's processes that have not connected.
+    pub(super) fn forget(&mut self, group: GroupId) {
+        self.secrets.retain(|_, member| member.group != group);
+    }
+
+    /// Number of secrets that no process has used.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn secrets(&self) -> usize {
+        self.secrets.len()
     }
 
     /// Accepts a command of the same user; `None` if no connection is pending.

@@ -43,10 +43,13 @@ pub(super) enum EngineMessage {
     Feed { data: Bytes, done: SyncSender<io::Result<()>> },
     /// A signal for the processes of one group, or of all.
     Signal { group: Option<GroupId>, signal: u8 },
-    /// The output writer has written a batch, with this many bytes of this node's processes, or has failed.
-    Written(usize, io::Result<()>),
+    /// The output writer has written a batch, or has failed.
+    Written(io::Result<()>),
     /// Respond when all output of ended processes has been written.
     Drain(SyncSender<()>),
+    /// Respond with what the node holds.
+    #[cfg(feature = "snapshot")]
+    Snapshot(SyncSender<chained_gpc::Snapshot>),
     /// End the domain.
     End(SyncSender<()>),
 }

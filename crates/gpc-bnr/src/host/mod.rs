@@ -2,7 +2,6 @@
 //! nodes.
 //!
 //! [`Host`] is the head of a domain, such as `gpc run`. [`Serving`] is a node that serves the domains of other nodes.
-#![allow(clippy::disallowed_methods, reason = "the loop gives the machine the time")]
 
 mod begin;
 mod calls;
@@ -26,18 +25,23 @@ mod queries;
 mod serving;
 mod settings;
 mod shared;
+#[cfg(feature = "snapshot")]
+mod snapshot;
 mod sources;
 mod stdio;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 mod unread;
 
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
+use chained_gpc::Clock;
 use mio::Poll;
 
 use self::begin::{spawn, start_writer};
@@ -86,7 +90,7 @@ impl Host {
             }
             None => (Destination::Dropped, None),
         };
-        let began = Instant::now();
+        let clock = Clock::system();
         let runs = settings.runs || settings.nodes.len() == 1;
         let domain = Domain::new(
             Settings {
@@ -96,8 +100,9 @@ impl Host {
                 name: name.clone(),
                 limits: settings.limits,
                 host: host_name(),
+                dead_after: None,
             },
-            Duration::ZERO,
+            clock.now(),
         );
         let shared = settings.serving.as_ref().map(|serving| serving.shared().clone());
         if let Some(shared) = &shared {
@@ -112,7 +117,7 @@ impl Host {
             nodes: settings.nodes,
             name: name.clone(),
             domain,
-            began,
+            clock,
             supervisor: settings.supervisor,
             starts_at_once: runs,
             listeners: Listeners::open(settings.tools, settings.pmi_port)?,
@@ -179,6 +184,15 @@ impl Host {
             self.join();
         }
         ended
+    }
+
+    /// What the head holds now. `None` if the domain has ended.
+    #[cfg(feature = "snapshot")]
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> Option<chained_gpc::Snapshot> {
+        let (sender, snapshot) = mpsc::sync_channel(1);
+        self.mailbox.send(EngineMessage::Snapshot(sender)).ok()?;
+        snapshot.recv().ok()
     }
 
     fn wait_for(&self, message: impl FnOnce(SyncSender<()>) -> EngineMessage, limit: Duration) -> bool {

@@ -36,6 +36,11 @@ impl PendingOrders {
         self.pending.remove(&token)
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Drops the orders of a call of this node to itself.
     pub(super) fn cancel_own(&mut self, call: CallNumber) {
         self.pending.retain(|_, target| !matches!(target, ReplyTarget::Own(number) if *number == call));

@@ -27,8 +27,8 @@ const PART_HEAD: usize = 4 + 8 + 4;
 /// Writes output: receives pieces of whole lines, or of lines that are longer than a piece.
 pub type Writer = Box<dyn FnMut(&Piece) -> io::Result<()> + Send>;
 
-/// A batch for the head's output writer: pieces, and the bytes in them from this node's processes.
-pub(super) type Writing = (Vec<Piece>, usize);
+/// A batch for the head's output writer.
+pub(super) type Writing = Vec<Piece>;
 
 /// Informs the sender of output that it has been written, or the reason why it was not.
 pub(super) type ArrivalCallback = Box<dyn FnOnce(Result<(), String>) + Send>;
@@ -48,8 +48,18 @@ struct Part {
     origin: Id,
     number: u64,
     batch: Bytes,
+    /// Bytes of this node's processes in it; 0 for the output of other nodes.
+    own: usize,
     /// Informs the sender; `None` for this node's own output.
     answer: Option<ArrivalCallback>,
+}
+
+/// A batch at the head's output writer.
+struct AtWriter {
+    /// Bytes of this node's processes in it.
+    own: usize,
+    /// Senders to inform when it has been written.
+    answers: Vec<ArrivalCallback>,
 }
 
 /// All output at this node.
@@ -71,8 +81,8 @@ pub(super) struct Outflow {
     sent: Vec<Part>,
     /// Consecutive failed attempts to send.
     again: u32,
-    /// At the head, the batches at the writer: own bytes of each, and the sender to inform.
-    writing: VecDeque<(usize, Option<ArrivalCallback>)>,
+    /// At the head, the batches at the writer, oldest first.
+    writing: VecDeque<AtWriter>,
     /// At the head: whether the own processes are next, so that other nodes do not starve them.
     own_first: bool,
     /// At the head: the last number of each origin. Parts sent again after the loss of a node are not written twice.
@@ -114,7 +124,22 @@ impl Outflow {
 
     /// Whether all output has been written.
     pub(super) fn is_empty(&self) -> bool {
-        self.unsent == 0 && self.in_flight == 0 && self.waiting.is_empty() && self.sent.is_empty()
+        self.unsent == 0
+            && self.in_flight == 0
+            && self.waiting.is_empty()
+            && self.sent.is_empty()
+            && self.writing.is_empty()
+    }
+
+    #[cfg(feature = "snapshot")]
+    pub(super) fn counts(&self) -> [(&'static str, usize); 5] {
+        [
+            ("unsent output", self.unsent),
+            ("output in transit", self.in_flight),
+            ("output parts that wait", self.waiting.len()),
+            ("output parts in a call", self.sent.len()),
+            ("output at the writer", self.writing.len()),
+        ]
     }
 
     /// A node is lost: output avoids it from now on.
@@ -124,13 +149,16 @@ impl Outflow {
 
     /// Takes output from nodes below. `answer` is called when it has been written.
     pub(super) fn relay(&mut self, mut data: Bytes, answer: ArrivalCallback) {
+        if matches!(self.destination, Destination::Dropped) {
+            return answer(Ok(()));
+        }
         let mut parts = Vec::new();
         while data.len() >= PART_HEAD {
             let (origin, number, length) = (data.get_u32_le(), data.get_u64_le(), data.get_u32_le() as usize);
             if length > data.len() {
                 return answer(Err("output that is shorter than it says".into()));
             }
-            parts.push(Part { origin, number, batch: data.split_to(length), answer: None });
+            parts.push(Part { origin, number, batch: data.split_to(length), own: 0, answer: None });
         }
         match parts.last_mut() {
             // Parts are written in order, so the last one stands for all.
@@ -146,25 +174,28 @@ impl Outflow {
         let writer = writer.clone();
         // Terminates: each iteration removes something or returns.
         while let Some((writing, part)) = self.next_writing() {
-            let own = writing.1;
+            let own = if part.is_none() { self.unsent } else { 0 };
             match writer.try_send(writing) {
                 Ok(()) => {
+                    self.own_first = part.is_some();
                     self.in_flight += own;
                     self.unsent -= own;
                     if let Some(part) = &part {
                         self.last_written.insert(part.origin, part.number);
                     }
-                    self.writing.push_back((own, part.and_then(|part| part.answer)));
+                    let answers = part.and_then(|part| part.answer).into_iter().collect();
+                    self.writing.push_back(AtWriter { own, answers });
                 }
                 Err(TrySendError::Full(writing)) => {
                     match part {
                         Some(part) => self.waiting.push_front(part),
-                        None => self.pieces = writing.0,
+                        None => self.pieces = writing,
                     }
                     return;
                 }
                 Err(TrySendError::Disconnected(_)) => {
                     self.destination = Destination::Dropped;
+                    self.waiting.extend(part);
                     return self.drop_all();
                 }
             }
@@ -176,17 +207,16 @@ impl Outflow {
         // Terminates: each iteration removes a part or returns.
         loop {
             let own = (self.own_first || self.waiting.is_empty()) && self.unsent > 0;
-            self.own_first = !own;
             if own {
-                return Some(((std::mem::take(&mut self.pieces), self.unsent), None));
+                return Some((std::mem::take(&mut self.pieces), None));
             }
             let mut part = self.waiting.pop_front()?;
             if self.last_written.get(&part.origin).is_some_and(|last_written| *last_written >= part.number) {
-                part.answer.into_iter().for_each(|answer| answer(Ok(())));
+                self.repeated(part.answer);
                 continue;
             }
             match decode_batch(&part.batch) {
-                Ok(pieces) => return Some(((pieces, 0), Some(part))),
+                Ok(pieces) => return Some((pieces, Some(part))),
                 Err(error) => {
                     let message = format!("output that makes no sense: {error}");
                     part.answer.take().into_iter().for_each(|answer| answer(Err(message.clone())));
@@ -195,12 +225,20 @@ impl Outflow {
         }
     }
 
-    /// At the head: the writer has written the oldest batch.
-    pub(super) fn written(&mut self, own: usize) {
-        self.in_flight -= own.min(self.in_flight);
-        if let Some((_, Some(answer))) = self.writing.pop_front() {
-            answer(Ok(()));
+    /// At the head: output has arrived again. It, and what came before it in its call, may still be at the writer.
+    fn repeated(&mut self, answer: Option<ArrivalCallback>) {
+        match (self.writing.back_mut(), answer) {
+            (Some(last), answer) => last.answers.extend(answer),
+            (None, Some(answer)) => answer(Ok(())),
+            (None, None) => {}
         }
+    }
+
+    /// At the head: the writer has written the oldest batch.
+    pub(super) fn written(&mut self) {
+        let Some(AtWriter { own, answers }) = self.writing.pop_front() else { return };
+        self.in_flight -= own;
+        answers.into_iter().for_each(|answer| answer(Ok(())));
     }
 
     /// The writer is gone: drops all output.
@@ -208,7 +246,7 @@ impl Outflow {
         (self.unsent, self.in_flight) = (0, 0);
         self.pieces.clear();
         let waiting = self.waiting.drain(..).chain(self.sent.drain(..)).filter_map(|part| part.answer);
-        for answer in waiting.chain(self.writing.drain(..).filter_map(|(_, answer)| answer)) {
+        for answer in waiting.chain(self.writing.drain(..).flat_map(|batch| batch.answers)) {
             answer(Ok(()));
         }
     }
@@ -223,8 +261,9 @@ impl Outflow {
         if self.unsent > 0 {
             self.made += 1;
             let batch = encode_batch(&std::mem::take(&mut self.pieces));
-            self.waiting.push_back(Part { origin: self.me, number: self.made, batch, answer: None });
-            self.in_flight += std::mem::take(&mut self.unsent);
+            let own = std::mem::take(&mut self.unsent);
+            self.waiting.push_back(Part { origin: self.me, number: self.made, batch, own, answer: None });
+            self.in_flight += own;
         }
         let mut data = BytesMut::new();
         while let Some(part) = self.waiting.front() {
@@ -248,9 +287,8 @@ impl Outflow {
             self.sent.drain(..).rev().for_each(|part| self.waiting.push_front(part));
             return;
         }
-        if self.sent.iter().any(|part| part.origin == self.me) {
-            self.in_flight = 0;
-        }
+        // Later parts of this node's output may still wait.
+        self.in_flight -= self.sent.iter().map(|part| part.own).sum::<usize>();
         for answer in self.sent.drain(..).filter_map(|part| part.answer) {
             answer(arrived.clone());
         }
@@ -272,121 +310,4 @@ impl Outflow {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc::{self, Receiver};
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::names::{GroupId, Member};
-    use crate::streams::Stream;
-
-    fn piece(rank: u32, text: &str) -> Piece {
-        let member = Member { group: GroupId(1), rank };
-        Piece { member, stream: Stream::Out, bytes: Bytes::copy_from_slice(text.as_bytes()) }
-    }
-
-    fn head() -> (Outflow, Receiver<Writing>) {
-        let (writer, writings) = mpsc::sync_channel(4);
-        (Outflow::new(0, (0..20).collect(), Destination::Written(writer)), writings)
-    }
-
-    fn node(id: Id) -> Outflow {
-        Outflow::new(id, (0..20).collect(), Destination::Sent)
-    }
-
-    fn callback() -> (ArrivalCallback, Receiver<Result<(), String>>) {
-        let (sender, arrived) = mpsc::channel();
-        (Box::new(move |result| sender.send(result).unwrap()), arrived)
-    }
-
-    #[test]
-    fn output_of_a_node_is_answered_for_when_the_head_has_written_it() {
-        let ((mut head, writings), mut between, mut leaf) = (head(), node(1), node(9));
-        leaf.take(piece(5, "hello\n"));
-        let (up, data) = leaf.next_call().unwrap();
-        assert_eq!((up, leaf.next_call().is_none()), (1, true), "one call at a time");
-        let (answer, at_leaf) = callback();
-        between.relay(data, answer);
-        between.take(piece(1, "own\n"));
-        let (up, data) = between.next_call().unwrap();
-        assert_eq!(up, 0);
-        let (answer, at_between) = callback();
-        head.relay(data, answer);
-        head.write();
-        let texts: Vec<Bytes> =
-            writings.try_iter().flat_map(|(pieces, _)| pieces).map(|piece| piece.bytes).collect();
-        assert_eq!(texts, ["hello\n", "own\n"]);
-        assert!(at_between.try_recv().is_err() && at_leaf.try_recv().is_err(), "not yet written");
-        head.written(0);
-        head.written(0);
-        between.called(at_between.recv().unwrap());
-        leaf.called(at_leaf.recv().unwrap());
-        assert!(head.is_empty() && between.is_empty() && leaf.is_empty());
-    }
-
-    #[test]
-    fn what_goes_another_way_since_a_node_was_lost_is_written_once() {
-        let ((mut head, writings), mut leaf) = (head(), node(9));
-        leaf.take(piece(5, "once\n"));
-        let (_, data) = leaf.next_call().unwrap();
-        // The output came through node 1, which was lost before it could reply.
-        head.relay(data, callback().0);
-        leaf.lost(1);
-        leaf.called(Err("node 1 is lost".into()));
-        let (up, data) = leaf.next_call().unwrap();
-        assert_eq!(up, 0);
-        let (answer, arrived) = callback();
-        head.relay(data, answer);
-        head.write();
-        assert_eq!(writings.try_iter().flat_map(|(pieces, _)| pieces).count(), 1);
-        assert_eq!(arrived.recv().unwrap(), Ok(()));
-    }
-
-    #[test]
-    fn what_never_arrives_is_dropped_in_the_end_and_said_to_be() {
-        let mut node = node(1);
-        node.relay(node_data(), Box::new(|_| {}));
-        node.take(piece(1, "lost\n"));
-        for _ in 0..=AGAIN_MAX {
-            assert!(node.next_call().is_some());
-            node.called(Err("busy".into()));
-        }
-        assert!(node.next_call().is_none() && node.is_empty() && node.has_room());
-    }
-
-    fn node_data() -> Bytes {
-        let mut node = node(9);
-        node.take(piece(9, "relayed\n"));
-        node.next_call().unwrap().1
-    }
-
-    #[test]
-    fn a_writer_that_is_slow_holds_up_who_writes() {
-        let (mut head, writings) = head();
-        let line = "x".repeat(60_000);
-        let mut taken = 0;
-        // Terminates: the window is finite.
-        while head.has_room() {
-            head.take(piece(0, &line));
-            head.write();
-            taken += line.len();
-        }
-        assert!((WINDOW..WINDOW + line.len()).contains(&taken));
-        let (_, own) = writings.recv().unwrap();
-        head.written(own);
-        assert!(head.has_room());
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_of_another_node_are_output_or_refused(data: Vec<u8>) {
-            let (mut head, _writings) = head();
-            let (answer, arrived) = callback();
-            head.relay(data.into(), answer);
-            head.write();
-            head.drop_all();
-            prop_assert_eq!(arrived.try_iter().count(), 1);
-        }
-    }
-}
+mod tests;

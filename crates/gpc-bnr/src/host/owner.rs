@@ -36,6 +36,12 @@ impl Owner {
         serial
     }
 
+    /// Number of unanswered requests.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.callbacks.len()
+    }
+
     pub(super) fn answer(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
         if let Some(callback) = self.callbacks.remove(&serial) {
             callback(answer);

@@ -207,6 +207,11 @@ impl PendingStarts {
         None
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
     /// Records a result. Returns the outcome of the group with its last result.
     pub(super) fn record(&mut self, member: Member, result: Result<u32, StartError>) -> Option<StartOutcome> {
         let awaited = self.groups.get_mut(&member.group)?;

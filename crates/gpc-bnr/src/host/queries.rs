@@ -3,9 +3,8 @@
 //!
 //! The function `bnr.look` takes the name of a domain as its header and an encoded request as its data; the reply is a
 //! report. Without a name, the reply lists the domains that the node serves. `docs/bnr-wire.md`, "Commands elsewhere".
-#![allow(clippy::disallowed_methods, reason = "one limit for several calls, one after the other")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::trees::Id;
@@ -111,8 +110,8 @@ impl Serving {
             return reports(ids, &whole).into_iter().map(answer_of).collect();
         }
         // A node has delayed the others: ask each alone, all within the limit.
-        let until = Instant::now() + limit;
-        let left = || until.saturating_duration_since(Instant::now()).max(SHORTEST);
+        let limit = shared.clock.limit(limit);
+        let left = || limit.left().unwrap_or_default().max(SHORTEST);
         let call = |ids: &[Id]| query_call(handles, ids, domain, data.clone(), left());
         ids.chunks(AT_ONCE).flat_map(|ids| query_each(caller, ids, call)).collect()
     }

@@ -2,6 +2,7 @@
 //! here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement, Request as Call};
 
@@ -72,6 +73,13 @@ impl Serving {
     pub fn attach(&self, caller: Caller) {
         // The first caller wins.
         let _ = self.shared.caller.set(caller);
+    }
+
+    /// Sets the time of silence after which this node takes a peer for lost, if it is not the default. A node that was
+    /// not watched for longer ends its part in a domain.
+    pub fn dead_after(&self, silence: Duration) {
+        // The first value wins.
+        let _ = self.shared.dead_after.set(silence);
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

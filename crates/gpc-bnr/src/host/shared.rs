@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use chained_gpc::Caller;
+use chained_gpc::{Caller, Clock};
 
 use super::calls::Handles;
 use super::mailbox::Mailbox;
@@ -17,6 +18,10 @@ pub(super) struct Shared {
     pub(super) command: SupervisorCommand,
     /// The most that a domain may have here.
     pub(super) limits: Limits,
+    /// The clock of the domains that other nodes begin here, and of queries.
+    pub(super) clock: Clock,
+    /// Time of silence after which this node takes a peer for lost, if it is not the default.
+    pub(super) dead_after: OnceLock<Duration>,
     pub(super) caller: OnceLock<Caller>,
     pub(super) handles: OnceLock<Handles>,
     domains: Mutex<BTreeMap<String, Mailbox>>,
@@ -27,6 +32,8 @@ impl Shared {
         Shared {
             command,
             limits,
+            clock: Clock::system(),
+            dead_after: OnceLock::new(),
             caller: OnceLock::new(),
             handles: OnceLock::new(),
             domains: Mutex::default(),

@@ -79,6 +79,12 @@ impl Sources {
         self.ready.clone()
     }
 
+    /// All watched sources.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn all(&self) -> impl Iterator<Item = Source> {
+        self.sources.values().copied()
+    }
+
     pub(super) fn get(&self, key: usize) -> Option<Source> {
         self.sources.get(&key).copied()
     }
@@ -95,7 +101,7 @@ impl Sources {
         }
     }
 
-    /// Watches a descriptor.
+    /// Watches a descriptor. If another one of this source is watched, its watch ends.
     ///
     /// # Errors
     /// System errors.
@@ -103,6 +109,7 @@ impl Sources {
         let key = self.next_key;
         self.poll.registry().register(&mut SourceFd(&descriptor), Key(key), interest)?;
         self.next_key += 1;
+        self.forget(source, None);
         self.sources.insert(key, source);
         self.keys.insert(source, key);
         // Data that arrived earlier may not be reported.

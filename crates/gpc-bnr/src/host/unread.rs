@@ -36,6 +36,12 @@ impl NodeUnread {
         !self.is_full() && self.large.load(Ordering::Relaxed) < LARGE_MAX
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn counts(&self) -> [(&'static str, usize); 2] {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        [("unread bytes", count(&self.bytes)), ("large answers", count(&self.large))]
+    }
+
     fn is_full(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) >= NODE_MAX
     }

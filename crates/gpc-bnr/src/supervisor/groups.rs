@@ -1,21 +1,16 @@
 //! The processes of each group: their start, end and kill.
-#![allow(clippy::disallowed_methods, reason = "the supervisor's own end is bounded by the clock")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpc_launch::memory_kills;
-use rustix::event::{Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
-    kill_process_group, wait, waitid,
-};
+use chained_gpc::{Clock, TimeLimit};
+use rustix::process::{Pid, Signal};
 
 use super::cgroup::Cgroup;
 use super::killing::{KillAction, Killing, PAUSE, PAUSE_MAX, STUBBORN};
 use super::orders::SupervisorEvent;
-use super::tree::{Tree, Variable, signal_below, variable};
+use super::system::{EndedChild, Machine, System};
+use super::tree::Variable;
 use super::{EMPTY_LIMIT, GROUP, env_value};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
@@ -34,8 +29,8 @@ const KILLED: Exit = Exit::Signal(9);
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(1);
 
 /// All processes that were started here and have not ended.
-#[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct Groups<S = Machine> {
+    system: S,
     /// Number of processes killed by the kernel for lack of memory that have been accounted to exits.
     memory_kills: u64,
     groups: BTreeMap<GroupId, Group>,
@@ -80,9 +75,17 @@ enum Remaining {
     Some,
 }
 
-impl Groups {
-    pub(super) fn new() -> Groups {
-        Groups { memory_kills: memory_kills().unwrap_or(0), ..Groups::default() }
+impl<S: System> Groups<S> {
+    pub(super) fn new(system: S) -> Groups<S> {
+        Groups {
+            memory_kills: system.memory_kills().unwrap_or(0),
+            system,
+            groups: BTreeMap::new(),
+            running: HashMap::new(),
+            descendants: HashMap::new(),
+            childless: false,
+            cgroup: None,
+        }
     }
 
     /// Adds a process that was started.
@@ -101,30 +104,28 @@ impl Groups {
     pub(super) fn reap(&mut self, mut tell: impl FnMut(SupervisorEvent)) {
         // Terminates: each iteration takes an ended child, and children are finite.
         loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => {
+            match self.system.take_ended() {
+                EndedChild::Ended(pid, exit) => {
                     self.descendants.remove(&pid);
                     let Some(member) = self.running.remove(&pid) else { continue };
                     if let Some(group) = self.groups.get_mut(&member.group) {
                         group.running.remove(&member.rank);
                     }
-                    tell(SupervisorEvent::Ended(member, self.exit(member.group, status)));
+                    tell(SupervisorEvent::Ended(member, self.exit(member.group, exit)));
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::CHILD) => {
+                EndedChild::NoChildren => {
                     self.childless = true;
                     return;
                 }
-                Ok(None) | Err(_) => return,
+                EndedChild::NoneYet => return,
             }
         }
     }
 
     /// How a process ended. If it died by SIGKILL without an order, and the control group counts one more kill for lack
     /// of memory, the kernel killed it.
-    fn exit(&mut self, group: GroupId, status: WaitStatus) -> Exit {
-        let exit = exit(status);
-        if exit == KILLED && !self.is_killed(group) && memory_kills() > Some(self.memory_kills) {
+    fn exit(&mut self, group: GroupId, exit: Exit) -> Exit {
+        if exit == KILLED && !self.is_killed(group) && self.system.memory_kills() > Some(self.memory_kills) {
             self.memory_kills += 1;
             return Exit::OutOfMemory;
         }
@@ -133,15 +134,14 @@ impl Groups {
 
     /// Sends a signal to the process group of each running process. SIGTSTP becomes SIGSTOP: the system drops SIGTSTP
     /// in an orphaned process group, and a group with a session of its own is one.
-    pub(super) fn signal(&self, group: GroupId, signal: u8) {
+    pub(super) fn signal(&mut self, group: GroupId, signal: u8) {
         let signal = match Signal::from_named_raw(signal.into()) {
             Some(Signal::TSTP) => Signal::STOP,
             Some(signal) => signal,
             None => return,
         };
         for pid in self.groups.get(&group).into_iter().flat_map(|group| group.running.values()) {
-            // The process may have ended or belong to another user.
-            let _ = kill_process_group(*pid, signal);
+            self.system.signal_process_group(*pid, signal);
         }
     }
 
@@ -168,7 +168,8 @@ impl Groups {
     }
 
     /// Takes the next steps of all kills.
-    pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(SupervisorEvent)) {
+    pub(super) fn step(&mut self, clock: &Clock, mut tell: impl FnMut(SupervisorEvent)) {
+        let now = clock.now();
         let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
         for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
             let mut empty = self.check_empty(id, now);
@@ -178,7 +179,7 @@ impl Groups {
                     KillAction::Wait => {}
                     KillAction::Terminate => self.terminate(id),
                     KillAction::Kill => self.kill_now(id),
-                    KillAction::Enclose => self.enclose(id),
+                    KillAction::Enclose => self.enclose(id, clock),
                     KillAction::GiveUp => empty = true,
                 }
             }
@@ -222,14 +223,14 @@ impl Groups {
 
     /// The children of this process that belong to a group: its processes and adopted descendants.
     fn remaining(&self, id: GroupId) -> Vec<Pid> {
-        let children = Tree::read().children(getpid());
+        let children = self.system.tree().children(self.system.me());
         children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
     }
 
     /// The rest of a group whose processes have ended.
     fn remaining_of(&self, id: GroupId) -> Remaining {
         let mut remaining = Remaining::Nothing;
-        for child in Tree::read().children(getpid()) {
+        for child in self.system.tree().children(self.system.me()) {
             match self.owner(child) {
                 Owner::Group(owner) if owner == id => return Remaining::Some,
                 Owner::Unknown => remaining = Remaining::Unknown,
@@ -247,12 +248,12 @@ impl Groups {
         if let Some(group) = self.descendants.get(&pid) {
             return Owner::Group(*group);
         }
-        let Ok(process_group) = getpgid(Some(pid)) else { return Owner::Nobody };
+        let Some(process_group) = self.system.process_group(pid) else { return Owner::Nobody };
         let of_process_group = |group: &Group| group.process_groups.contains(&process_group);
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| of_process_group(group)) {
             return Owner::Group(*id);
         }
-        let Variable::Value(tag) = variable(pid, GROUP) else { return Owner::Unknown };
+        let Variable::Value(tag) = self.system.tag(pid) else { return Owner::Unknown };
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| tag.is_some() && group.tag == tag) {
             return Owner::Group(*id);
         }
@@ -274,19 +275,21 @@ impl Groups {
         // Parents before children: a script whose program is killed would go on with the next line.
         self.signal_process_groups(id, Signal::KILL);
         for child in self.remaining(id) {
-            // A child keeps its process id until its exit status is taken here. It may belong to another user.
-            let _ = kill_process(child, Signal::KILL);
+            self.system.signal_child(child, Signal::KILL);
         }
-        below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
+        for (pid, parent) in below {
+            self.system.signal_below(parent, pid, Signal::KILL);
+        }
     }
 
     /// Kills all processes of a group. Freezes and kills the remaining ones in a control group, whatever they start and
     /// whatever user they run as.
-    fn enclose(&mut self, id: GroupId) {
+    fn enclose(&mut self, id: GroupId, clock: &Clock) {
         self.kill_now(id);
-        let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make) else { return };
-        fill(&cgroup, Instant::now() + FILL_LIMIT, || {
-            let here = self.remaining(id).into_iter().map(|child| (child, getpid()));
+        let Some(cgroup) = self.cgroup.take().or_else(|| self.system.make_cgroup()) else { return };
+        fill(&cgroup, &clock.limit(FILL_LIMIT), || {
+            let me = self.system.me();
+            let here = self.remaining(id).into_iter().map(|child| (child, me));
             let below = self.record_descendants(id);
             here.chain(below).collect()
         });
@@ -295,54 +298,53 @@ impl Groups {
 
     /// Finds and records the descendants of a group's processes, each with its parent.
     fn record_descendants(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
-        let tree = Tree::read();
+        let tree = self.system.tree();
         let below: Vec<_> = self.remaining(id).into_iter().flat_map(|child| tree.below(child)).collect();
         self.descendants.extend(below.iter().map(|(pid, _)| (*pid, id)));
         below
     }
 
-    fn signal_process_groups(&self, id: GroupId, signal: Signal) {
+    fn signal_process_groups(&mut self, id: GroupId, signal: Signal) {
         let Some(group) = self.groups.get(&id) else { return };
         let running: HashSet<Pid> = group.running.values().copied().collect();
         for pid in &group.process_groups {
             // The id of the process group is not reused while its first process or another child of this process is in
             // it.
-            if running.contains(pid) || has_child_in(*pid) {
-                // All its processes may belong to another user.
-                let _ = kill_process_group(*pid, signal);
+            if running.contains(pid) || self.system.has_child_in(*pid) {
+                self.system.signal_process_group(*pid, signal);
             }
         }
     }
 
     /// Kills all processes and waits for their ends, up to [`EMPTY_LIMIT`].
-    pub(super) fn end(&mut self) {
-        let until = Instant::now() + EMPTY_LIMIT;
-        let stubborn = Instant::now() + STUBBORN;
+    pub(super) fn end(&mut self, clock: &Clock) {
+        let limit = clock.limit(EMPTY_LIMIT);
+        let stubborn = clock.limit(STUBBORN);
         let mut pause = PAUSE;
         // Terminates with the last child or the time limit.
         loop {
             self.reap(drop);
-            if self.childless || Instant::now() >= until {
+            if self.childless || limit.is_over() {
                 // A process that cannot be killed keeps the control group.
                 let _ = self.cgroup.take().map(Cgroup::remove);
                 return;
             }
-            let below = Tree::read().below(getpid());
+            let below = self.system.tree().below(self.system.me());
             for pid in self.running.keys() {
-                // The process id is not reused until its exit status is taken above. The process may belong to another
-                // user.
-                let _ = kill_process_group(*pid, Signal::KILL);
+                // The process id is not reused until its exit status is taken above.
+                self.system.signal_process_group(*pid, Signal::KILL);
             }
-            below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
-            if Instant::now() >= stubborn
-                && let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make)
+            for (pid, parent) in below {
+                self.system.signal_below(parent, pid, Signal::KILL);
+            }
+            if stubborn.is_over()
+                && let Some(cgroup) = self.cgroup.take().or_else(|| self.system.make_cgroup())
             {
-                let limit = until.min(Instant::now() + FILL_LIMIT);
-                fill(&cgroup, limit, || Tree::read().below(getpid()));
+                let limit = clock.limit(limit.left().unwrap_or_default().min(FILL_LIMIT));
+                fill(&cgroup, &limit, || self.system.tree().below(self.system.me()));
                 self.cgroup = Some(cgroup);
             }
-            // The end of a child interrupts the pause.
-            let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
+            self.system.pause(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
@@ -350,13 +352,13 @@ impl Groups {
 
 /// Moves all processes that `find` returns, each with its parent, into a control group. Stops when no new ones are
 /// found or the time is over, then kills them.
-fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
+fn fill(cgroup: &Cgroup, limit: &TimeLimit, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
     let mut inside = HashSet::new();
     // Running processes may start others, frozen ones do not: mostly the second search finds none.
     let mut news = true;
-    while std::mem::take(&mut news) && Instant::now() < until {
+    while std::mem::take(&mut news) && !limit.is_over() {
         for (pid, parent) in find() {
-            if Instant::now() >= until {
+            if limit.is_over() {
                 break;
             }
             news |= !inside.contains(&pid) && cgroup.take(parent, pid) && inside.insert(pid);
@@ -365,18 +367,5 @@ fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid
     cgroup.kill();
 }
 
-/// Whether a child of this process is in a process group, which keeps the group's id from being reused.
-fn has_child_in(process_group: Pid) -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    waitid(WaitId::Pgid(Some(process_group)), look).is_ok()
-}
-
-fn exit(status: WaitStatus) -> Exit {
-    let small = |number: Option<i32>| number.and_then(|number| u8::try_from(number).ok());
-    match (small(status.exit_status()), small(status.terminating_signal())) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        // A process ends in no other way.
-        (None, None) => Exit::Code(1),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -149,6 +149,19 @@ mod tests {
         assert_eq!(lookup.find(b"two", Some(b"in"), None), Err(Errno::NOENT));
     }
 
+    /// A program that was found in one working directory was started in another one.
+    #[test]
+    fn what_is_found_in_one_folder_is_not_used_in_another() {
+        let (one, other) = (folder(), folder());
+        fs::create_dir(other.path().join("first")).unwrap();
+        fs::copy(other.path().join("in/two"), other.path().join("first/two")).unwrap();
+        let mut lookup = Lookup::new();
+        for (folder, found) in [(&one, "in/two"), (&other, "first/two"), (&one, "in/two")] {
+            let wdir = bytes(folder.path());
+            assert_eq!(lookup.find(b"two", Some(b"first:in"), Some(&wdir)), Ok(found.into()));
+        }
+    }
+
     #[test]
     fn what_is_found_is_remembered_as_long_as_it_is_there() {
         let folder = folder();

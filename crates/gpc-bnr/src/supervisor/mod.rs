@@ -39,6 +39,7 @@
 
 mod cgroup;
 mod codec;
+mod connection;
 mod cores;
 mod elf;
 mod groups;
@@ -50,7 +51,10 @@ mod orders;
 mod passing;
 mod process;
 mod spawn;
+#[cfg(test)]
+pub(crate) mod stand_in;
 mod start;
+mod system;
 mod tree;
 
 use std::time::Duration;

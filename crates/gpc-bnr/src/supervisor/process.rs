@@ -1,5 +1,4 @@
 //! The supervisor process: one thread that waits for orders and for the ends of processes.
-#![allow(clippy::disallowed_methods, reason = "the grace of a kill passes by the clock")]
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
@@ -7,9 +6,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use bytes::{Buf as _, BytesMut};
+use chained_gpc::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{getpid, set_child_subreaper};
@@ -21,6 +20,7 @@ use super::groups::Groups;
 use super::orders::{SupervisorEvent, SupervisorOrder};
 use super::passing::{receive, send};
 use super::start::{Program, Starter, refused};
+use super::system::Machine;
 use crate::names::Member;
 
 /// Its name in the process table. A pattern for `gpc` does not match it.
@@ -52,7 +52,7 @@ pub fn run(control: UnixStream) -> io::Result<()> {
     };
     put_hello(&mut process.events, HELLO);
     let result = process.run_loop();
-    process.groups.end();
+    process.groups.end(&process.clock);
     result
 }
 
@@ -93,7 +93,7 @@ struct Process {
     woken: UnixStream,
     /// Whether a signal has requested the end.
     ends: Arc<AtomicBool>,
-    began: Instant,
+    clock: Clock,
     frames: Frames,
     /// Descriptors received for the orders in `frames`.
     descriptors: VecDeque<OwnedFd>,
@@ -117,11 +117,11 @@ impl Process {
             control,
             woken,
             ends,
-            began: Instant::now(),
+            clock: Clock::system(),
             frames: Frames::default(),
             descriptors: VecDeque::new(),
             starter,
-            groups: Groups::new(),
+            groups: Groups::new(Machine),
             events: BytesMut::new(),
         })
     }
@@ -148,8 +148,7 @@ impl Process {
                 }
                 self.obey()?;
             }
-            let now = self.began.elapsed();
-            self.groups.step(now, |event| put_event(&mut self.events, &event));
+            self.groups.step(&self.clock, |event| put_event(&mut self.events, &event));
             if !self.tell()? {
                 return Ok(());
             }
@@ -162,7 +161,7 @@ impl Process {
         interest.set(PollFlags::IN, self.events.len() < EVENTS_MAX);
         interest.set(PollFlags::OUT, !self.events.is_empty());
         let mut watched = [PollFd::new(&self.control, interest), PollFd::new(&self.woken, PollFlags::IN)];
-        let left = self.groups.next().map(|next| next.saturating_sub(self.began.elapsed()));
+        let left = self.groups.next().map(|next| next.saturating_sub(self.clock.now()));
         let left = left.map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
@@ -216,7 +215,7 @@ impl Process {
                     self.groups.signal(group, signal)
                 }
                 SupervisorMessage::Order(SupervisorOrder::Kill { group, grace }, _) => {
-                    self.groups.kill(group, self.began.elapsed(), grace);
+                    self.groups.kill(group, self.clock.now(), grace);
                 }
                 SupervisorMessage::Refused(member, errno) => {
                     put_event(&mut self.events, &not_started(member, errno));

@@ -181,6 +181,7 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sh", &name).unwrap();
         let script = "sleep 600 & echo $!; (sleep 600 & echo $!; wait) & echo $!; wait";
         let mut shell = Command::new(&name).args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut started = Started(vec![Pid::from_child(&shell)]);
         let mut said = String::new();
         let mut out = shell.stdout.take().unwrap();
         // Terminates after three lines.
@@ -191,6 +192,7 @@ mod tests {
         }
         let mut expected: Vec<Pid> = said.lines().map(|line| number(line).unwrap()).collect();
         expected.sort_by_key(|pid| pid.as_raw_nonzero());
+        started.0.extend(&expected);
         let top = Pid::from_child(&shell);
         for tree in [Tree::read(), Tree::build()] {
             let mut below = tree.below(top);
@@ -203,20 +205,42 @@ mod tests {
             assert_eq!(below.iter().map(|(child, _)| *child).collect::<Vec<_>>(), expected);
             assert!(tree.children(getpid()).contains(&top));
         }
-        // A signal with a wrong parent has no effect; with the right parent it kills.
+        // A signal with a wrong parent has no effect; with the right parent it kills. A stopped process shows a signal
+        // that was sent to it.
         let tree = Tree::read();
         for (pid, _) in tree.below(top) {
-            signal_below(getpid(), pid, Signal::KILL);
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
-            assert!(!stat.rsplit_once(") ").unwrap().1.starts_with('Z'), "it runs: {stat}");
+            rustix::process::kill_process(pid, Signal::STOP).unwrap();
+            while !status(pid).contains("State:\tT") {
+                std::thread::yield_now();
+            }
+            signal_below(getpid(), pid, Signal::TERM);
+            assert!(status(pid).contains("ShdPnd:\t0000000000000000\n"), "{}", status(pid));
         }
         for (pid, parent_pid) in tree.below(top).into_iter().rev() {
             signal_below(parent_pid, pid, Signal::KILL);
         }
         shell.kill().unwrap();
         shell.wait().unwrap();
+        // Their ids may be used again.
+        started.0.clear();
         // All writers of the pipe have ended.
         assert_eq!(out.read_to_string(&mut said).unwrap(), 0);
+    }
+
+    /// Processes of a test, which may fail before it ends them.
+    struct Started(Vec<Pid>);
+
+    impl Drop for Started {
+        fn drop(&mut self) {
+            for pid in self.0.drain(..) {
+                // A process that has ended is a zombie of this test, or of its own parent.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    fn status(pid: Pid) -> String {
+        fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpc_bnr::Exit;
 use rustix::process::geteuid;
@@ -22,9 +23,16 @@ impl Delegated {
     fn new() -> Option<Delegated> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-        let folder = Path::new(mount).join(format!("gpc-test-{}", std::process::id()));
-        fs::create_dir(&folder).ok()?;
-        let delegated = Delegated(folder);
+        // Each test has a group of its own; one that an earlier process of this number has left is no reason to skip.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let make = |_| {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let folder = Path::new(mount).join(format!("gpc-test-{}-{number}", std::process::id()));
+            fs::create_dir(&folder).ok().map(|()| Delegated(folder))
+        };
+        let delegated = (0..8).find_map(make)?;
+        // Where no hierarchy is mounted, it is a plain folder.
+        delegated.0.join("cgroup.procs").exists().then_some(())?;
         for file in ["", "cgroup.procs"] {
             chown(delegated.0.join(file), Some(NOBODY), Some(NOBODY)).ok()?;
         }

@@ -199,6 +199,11 @@ fn nothing_is_started_into_a_group_that_is_killed() {
     harness.order(harness.words(member(1, 1), "true", &[]));
     let SupervisorEvent::NotStarted(of, error) = harness.event() else { panic!("it was started") };
     assert_eq!((of, error.errno), (member(1, 1), Errno::CANCELED.raw_os_error()));
+    // The next process has its own descriptors, not those of the one that was refused.
+    let mut other = harness.shell(member(2, 0), "echo mine; exec sleep 600");
+    assert_eq!(other.line(), "mine");
+    harness.kill(2, None);
+    assert_eq!(harness.emptied(2), [(0, Exit::Signal(SIGKILL))]);
     harness.kill(1, None);
     assert_eq!(harness.emptied(1), [(0, Exit::Signal(SIGKILL))]);
 }

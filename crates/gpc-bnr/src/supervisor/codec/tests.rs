@@ -148,3 +148,13 @@ fn a_count_that_nothing_follows_is_an_error() {
     body.put_u32_le(u32::MAX);
     assert_eq!(get_message(body.freeze()), Err(SHORT));
 }
+
+#[test]
+fn the_largest_frame_is_taken_and_no_larger_one() {
+    for (length, is_taken) in [(FRAME_MAX, true), (FRAME_MAX + 1, false)] {
+        let mut frames = Frames::default();
+        frames.push(&(length as u32).to_le_bytes());
+        assert_eq!(frames.next().is_ok(), is_taken);
+        assert_eq!(frames.next().ok().flatten(), None);
+    }
+}

@@ -1,6 +1,10 @@
 //! Requests beyond a limit are refused, and the refusal names the limit.
 
+use std::time::Duration;
+
+use gpc_bnr::domain::{Domain, Input, Output, Settings};
 use gpc_bnr::names::Set;
+use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Request};
 use gpc_bnr::{FaultKind, Limits, OnDeath};
 
@@ -113,5 +117,35 @@ fn every_node_tells_the_limits_of_the_domain() {
     let group = nodes.group(2, OnDeath::Kill);
     for client in [TOOL, process(group, 0), process(group, 1)] {
         assert_eq!(nodes.ask(client, Request::Limits), Ok(Answer::Limits(limits)));
+    }
+}
+
+/// A node that was to wait longer for silent peers ended its part of a domain after 20 s, while a stopped node held up
+/// the standing order of the head.
+#[test]
+fn a_node_waits_for_its_head_longer_than_for_a_silent_peer() {
+    for (dead_after, limit) in [(None, 20), (Some(1), 20), (Some(10), 20), (Some(60), 120)] {
+        let settings = Settings {
+            me: 5,
+            nodes: vec![3, 5],
+            runs: true,
+            name: "d0".into(),
+            limits: Limits::default(),
+            host: "here".into(),
+            dead_after: dead_after.map(Duration::from_secs),
+        };
+        let mut domain = Domain::new(settings, Duration::ZERO);
+        let mut ends = |input, now| {
+            domain.handle(input, now);
+            std::iter::from_fn(|| domain.next_output()).any(|output| output == Output::End)
+        };
+        let begun = Limits::default().ask;
+        assert!(!ends(Input::Order { token: 1, root: 3, order: Order::Watch }, begun));
+        // Watched, it waits as long as it takes.
+        let cancelled = begun + Duration::from_secs(10_000);
+        assert!(!ends(Input::Time, cancelled) && !ends(Input::Cancelled(1), cancelled));
+        let limit = cancelled + Duration::from_secs(limit);
+        assert!(!ends(Input::Time, limit - Duration::from_millis(1)), "{dead_after:?}");
+        assert!(ends(Input::Time, limit), "{dead_after:?}");
     }
 }

@@ -61,8 +61,15 @@ impl Nodes {
     pub(crate) fn new(ids: &[Id], limits: Limits) -> Nodes {
         let domain = |id: Id| {
             let host = format!("host{id}.example");
-            let settings =
-                Settings { me: id, nodes: ids.to_vec(), runs: true, name: NAME.into(), limits, host };
+            let settings = Settings {
+                me: id,
+                nodes: ids.to_vec(),
+                runs: true,
+                name: NAME.into(),
+                limits,
+                host,
+                dead_after: None,
+            };
             (id, Domain::new(settings, Duration::ZERO))
         };
         let mut nodes = Nodes {
