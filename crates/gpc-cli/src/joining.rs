@@ -3,12 +3,13 @@
 //! An id belongs to one process. Other nodes take a second process for a later run of the same id, and refuse the first
 //! one from then on. So a wrong `--id` is rejected before any message is sent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::Id;
 
 use super::interrupt::Interrupt;
 use super::say;
+use chained_gpc::Clock;
 use chained_gpc::runtime::{AbsentPeers, Peers};
 
 /// Time limit for a node on another machine to answer the check.
@@ -36,13 +37,14 @@ const TURN: Duration = Duration::from_millis(500);
 /// If the nodes are not up within `patience` (the error names them), or the wait is interrupted.
 pub(super) fn until_up(
     patience: Duration,
+    clock: &Clock,
     interrupt: &Interrupt,
     mut wait: impl FnMut(Duration) -> Result<(), AbsentPeers>,
 ) -> Result<(), AbsentPeers> {
-    let begun = Instant::now();
+    let limit = clock.limit(patience);
     let mut said = false;
     loop {
-        let left = patience.saturating_sub(begun.elapsed());
+        let left = limit.left().unwrap_or_default();
         match wait(left.min(TURN)) {
             Err(AbsentPeers::Late { ids, why, .. }) if left <= TURN || interrupt.signal().is_some() => {
                 return Err(AbsentPeers::Late { ids, limit: patience, why });
@@ -60,6 +62,9 @@ pub(super) fn until_up(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use gpc_trees::IdList;
 
     use super::*;
@@ -87,13 +92,31 @@ mod tests {
         let late = |limit| AbsentPeers::Late { ids: IdList::range(3..5), limit, why: "no".into() };
         let patience = Duration::from_secs(60);
         let mut turns = 0;
-        let comes = until_up(patience, &interrupt, |limit| {
+        let (millis, clock) = hand_clock();
+        let comes = until_up(patience, &clock, &interrupt, |limit| {
             turns += 1;
             if turns < 3 { Err(late(limit)) } else { Ok(()) }
         });
         assert_eq!((comes, turns), (Ok(()), 3));
         let short = TURN / 2;
-        assert_eq!(until_up(short, &interrupt, |_| Err(late(TURN))), Err(late(short)));
-        assert_eq!(until_up(patience, &interrupt, |_| Err(AbsentPeers::Ended)), Err(AbsentPeers::Ended));
+        assert_eq!(until_up(short, &clock, &interrupt, |_| Err(late(TURN))), Err(late(short)));
+        assert_eq!(
+            until_up(patience, &clock, &interrupt, |_| Err(AbsentPeers::Ended)),
+            Err(AbsentPeers::Ended)
+        );
+        // Each wait takes its whole limit.
+        let begun = clock.now();
+        let ended = until_up(patience, &clock, &interrupt, |limit| {
+            millis.fetch_add(limit.as_millis() as u64, Ordering::Relaxed);
+            Err(late(limit))
+        });
+        assert_eq!((ended, clock.now() - begun), (Err(late(patience)), patience));
+    }
+
+    /// A clock that the test moves.
+    fn hand_clock() -> (Arc<AtomicU64>, Clock) {
+        let millis = Arc::new(AtomicU64::new(0));
+        let read = millis.clone();
+        (millis, Clock::reading(move || Duration::from_millis(read.load(Ordering::Relaxed))))
     }
 }

@@ -19,7 +19,8 @@
 //! | `cause` | explains why a call failed |
 //! | `node` | `gpc node` |
 //! | `run` | `gpc run`, `ps`, `db` and `kill` |
-//! | `run/plan`, `nodes`, `job`, `failures` | checks arguments; starts or joins nodes; a running job; failures |
+//! | `run/plan`, `nodes`, `failures` | checks arguments; starts or joins nodes; failures |
+//! | `run/job`, `head` | a running job; the head of its domain, as the job uses it |
 //! | `run/input`, `output`, `signals` | standard input of rank 0; output in whole lines; signals |
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |

@@ -77,6 +77,7 @@ fn serve(plan: NodePlan) -> CommandResult {
     #[cfg(feature = "bnr")]
     if let Some(serving) = serving {
         serving.attach(node.caller());
+        plan.watching.dead_after.into_iter().for_each(|silence| serving.dead_after(silence));
     }
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: a signal drops the other end.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
@@ -21,6 +21,7 @@ use chained_gpc::Id;
 use chained_gpc::bootstrap::Member;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
+use chained_gpc::{Clock, TimeLimit};
 use gpc_launch::Launch;
 use gpc_launch::remote::RemoteLaunch;
 
@@ -106,7 +107,9 @@ impl Session {
         };
         let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
         if let Nodes::Join { patience: Some(patience), .. } = &plan.nodes {
-            until_up(*patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
+            until_up(*patience, &Clock::system(), interrupt, |limit| {
+                node.wait_for_peers(plan.ids.clone(), limit)
+            })?;
         }
         Ok(Session { node: Own::Node(node), launch, remote })
     }
@@ -118,11 +121,12 @@ impl Session {
     pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<CallReply, Failure> {
         let count = plan.repeat.unwrap_or(1);
         let mut times_us = Vec::new();
-        let progress = Progress::new(plan, count);
+        let clock = Clock::system();
+        let progress = Progress::new(plan, count, &clock);
         loop {
-            let begun = Instant::now();
+            let begun = clock.now();
             let ended = self.make_call(plan, interrupt, &progress);
-            let wall_us = u64::try_from(begun.elapsed().as_micros())?;
+            let wall_us = u64::try_from((clock.now() - begun).as_micros())?;
             times_us.push(wall_us);
             progress.made();
             let failed = !ended.as_ref().is_ok_and(runtime::Outcome::is_complete)
@@ -285,11 +289,11 @@ fn replies(outcome: &runtime::Outcome) -> io::Result<Vec<Reply>> {
 /// Progress of long calls on a terminal.
 struct Progress {
     bar: ProgressBar,
-    begun: Instant,
+    silence: TimeLimit,
 }
 
 impl Progress {
-    fn new(plan: &CallPlan, count: u32) -> Progress {
+    fn new(plan: &CallPlan, count: u32, clock: &Clock) -> Progress {
         let style = match count {
             1 => "{spinner} {msg}, {elapsed} so far",
             // As wide as the terminal: a longer line would wrap, and its pieces would remain.
@@ -304,7 +308,7 @@ impl Progress {
             len => format!(" with {}", HumanBytes(len)),
         };
         bar.set_message(format!("{} over {} ids{data}", plan.func_name, plan.ids.len()));
-        Progress { bar, begun: Instant::now() }
+        Progress { bar, silence: clock.limit(SILENCE) }
     }
 
     fn made(&self) {
@@ -318,7 +322,7 @@ impl Progress {
     }
 
     fn show(&self) {
-        if self.bar.is_hidden() && self.begun.elapsed() >= SILENCE {
+        if self.bar.is_hidden() && self.silence.is_over() {
             self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
         }
     }

@@ -137,7 +137,9 @@ impl<'a> Set<'a> {
         };
         if let Nodes::Join { peers, patience: Some(patience), .. } = &plan.nodes {
             let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
-            until_up(*patience, interrupt, |limit| root.wait_for_peers(&ids, limit))?;
+            until_up(*patience, &chained_gpc::Clock::system(), interrupt, |limit| {
+                root.wait_for_peers(&ids, limit)
+            })?;
         }
         Ok(Set { root, launch, remote, joined })
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chained_gpc::wire::Shown;
-use gpc_bnr::host::{Host, HostEvent};
+use chained_gpc::{Clock, TimeLimit};
+use gpc_bnr::host::HostEvent;
 use gpc_bnr::names::GroupId;
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, MemberStatus, Request};
 use gpc_bnr::{Exit, Fault, FaultKind, OnDeath, StartFailure};
@@ -14,7 +15,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
 use super::failures::{Failures, not_started};
-use super::input::{self, Reading};
+use super::head::Head;
+use super::input::Reading;
 use super::plan::RunPlan;
 use super::signals::{self, Signals};
 use crate::say;
@@ -56,11 +58,12 @@ pub(super) enum JobEnd {
 }
 
 /// A job.
-pub(super) struct Job<'a> {
-    host: &'a Host,
+pub(super) struct Job<'a, H> {
+    host: &'a H,
+    clock: &'a Clock,
     plan: &'a RunPlan,
     signals: &'a Signals,
-    deadline: Option<Instant>,
+    limit: Option<TimeLimit>,
     failures: Failures,
     /// Number of processes of each known group that have not ended.
     left: BTreeMap<GroupId, u32>,
@@ -74,14 +77,15 @@ pub(super) struct Job<'a> {
     reading: Reading,
 }
 
-impl<'a> Job<'a> {
+impl<'a, H: Head> Job<'a, H> {
     /// Returns a job that is not started yet; its time limit runs from now on.
-    pub(super) fn new(host: &'a Host, plan: &'a RunPlan, signals: &'a Signals) -> Job<'a> {
+    pub(super) fn new(host: &'a H, plan: &'a RunPlan, signals: &'a Signals, clock: &'a Clock) -> Job<'a, H> {
         Job {
             host,
+            clock,
             plan,
             signals,
-            deadline: plan.time_limit.map(|limit| Instant::now() + limit.duration()),
+            limit: plan.time_limit.map(|limit| clock.limit(limit.duration())),
             failures: Failures::new(plan.on_death == OnDeath::Kill),
             left: BTreeMap::new(),
             asked: None,
@@ -132,13 +136,14 @@ impl<'a> Job<'a> {
             on_death: self.plan.on_death,
             input: self.plan.input,
         };
-        self.host.ask_then(request, move |answer| {
+        let callback = move |answer| {
             // The receiver may be gone.
             let _ = tell.send(answer);
-        });
-        let progress = Progress::new(self.plan);
+        };
+        self.host.ask_then(request, Box::new(callback));
+        let progress = Progress::new(self.plan, self.clock);
         let answer = loop {
-            match told.recv_timeout(self.turn()) {
+            match self.host.receive(&told, self.turn()) {
                 Ok(answer) => break answer,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
@@ -179,7 +184,7 @@ impl<'a> Job<'a> {
     fn watch(&mut self, first: GroupId) -> Result<JobEnd, JobEnd> {
         self.subscribe(first, self.plan.count())?;
         if self.plan.input {
-            self.reading = input::read(self.host.feeder());
+            self.reading = self.host.read_input();
         }
         loop {
             while self.left.get(&first).is_some_and(|&left| left > 0) {
@@ -202,7 +207,7 @@ impl<'a> Job<'a> {
 
     /// Handles one event, and checks signals and the time limit.
     fn step(&mut self) -> Result<(), JobEnd> {
-        match self.host.events().recv_timeout(self.turn()) {
+        match self.host.receive(self.host.events(), self.turn()) {
             Ok(event) => self.event(event)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
@@ -262,7 +267,7 @@ impl<'a> Job<'a> {
             return Err(JobEnd::Signalled(signal));
         }
         let Ok(number) = u8::try_from(signal) else { return Ok(()) };
-        self.host.signal(None, number);
+        self.host.signal_all(number);
         // If the head is stopped, other nodes take it for lost.
         if signal == SIGTSTP && self.plan.node_count() == 1 {
             // The answer arrives after the signal has been sent.
@@ -321,19 +326,20 @@ impl<'a> Job<'a> {
             groups.iter().filter(|found| !matches!(found.state, GroupState::Ended | GroupState::Merged))
         {
             let tell = tell.clone();
-            self.host.ask_then(Request::Kill(found.group), move |_| {
+            let callback = move |_| {
                 // The receiver may be gone.
                 let _ = tell.send(());
-            });
+            };
+            self.host.ask_then(Request::Kill(found.group), Box::new(callback));
         }
         drop(tell);
-        self.wait_killed(&told, Instant::now() + self.plan.limits.grace + KILLED);
+        self.wait_killed(&told, &self.clock.limit(self.plan.limits.grace + KILLED));
     }
 
     /// Waits until all groups are killed; gives up at another signal.
-    fn wait_killed(&mut self, told: &Receiver<()>, end: Instant) {
-        while Instant::now() < end {
-            match told.recv_timeout(POLL_INTERVAL) {
+    fn wait_killed(&self, told: &Receiver<()>, limit: &TimeLimit) {
+        while let Some(left) = limit.left() {
+            match self.host.receive(told, left.min(POLL_INTERVAL)) {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             }
@@ -364,18 +370,16 @@ impl<'a> Job<'a> {
     }
 
     fn check_time(&self) -> Result<(), JobEnd> {
-        match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(JobEnd::TimedOut),
+        match &self.limit {
+            Some(limit) if limit.is_over() => Err(JobEnd::TimedOut),
             _ => Ok(()),
         }
     }
 
     /// Returns how long a turn may wait.
     fn turn(&self) -> Duration {
-        let left = self
-            .deadline
-            .map_or(POLL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
-        left.min(POLL_INTERVAL)
+        let left = self.limit.as_ref().map(|limit| limit.left().unwrap_or_default());
+        left.map_or(POLL_INTERVAL, |left| left.min(POLL_INTERVAL))
     }
 }
 
@@ -391,21 +395,21 @@ fn unexpected(answer: &Answer) -> Fault {
 /// Progress of a long start on a terminal.
 struct Progress {
     bar: ProgressBar,
-    begun: Instant,
+    silence: TimeLimit,
 }
 
 impl Progress {
-    fn new(plan: &RunPlan) -> Progress {
+    fn new(plan: &RunPlan, clock: &Clock) -> Progress {
         let bar = ProgressBar::hidden();
         let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed} so far");
         bar.set_style(style.expect("the template is well formed"));
         bar.set_message(format!("starting {} processes on {} nodes", plan.count(), plan.node_count()));
-        Progress { bar, begun: Instant::now() }
+        Progress { bar, silence: clock.limit(SILENCE) }
     }
 
     fn waiting(&self) {
         self.bar.tick();
-        if self.bar.is_hidden() && self.begun.elapsed() >= SILENCE {
+        if self.bar.is_hidden() && self.silence.is_over() {
             // Draws only if standard error is a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -417,3 +421,6 @@ impl Drop for Progress {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 
 mod failures;
+mod head;
 mod heads;
 mod input;
 mod job;
@@ -23,6 +24,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use chained_gpc::Clock;
 use gpc_bnr::host::{Host, HostSettings};
 
 use self::heads::Listening;
@@ -63,7 +65,8 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     if let Some(listening) = &mut listening {
         listening.name(host.name())?;
     }
-    let mut job = Job::new(&host, &plan, &signals);
+    let clock = Clock::system();
+    let mut job = Job::new(&host, &plan, &signals, &clock);
     let over = job.run();
     let lacks_input = job.lacks_input();
     let failures = job.into_failures();

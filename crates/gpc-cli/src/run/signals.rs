@@ -49,6 +49,13 @@ impl Signals {
         Ok(Signals { come, ending })
     }
 
+    /// Signals that the test sends.
+    #[cfg(test)]
+    pub(super) fn played() -> (mpsc::Sender<i32>, Signals) {
+        let (tell, come) = mpsc::channel();
+        (tell, Signals { come, ending: Arc::default() })
+    }
+
     /// Returns the last signal that requests the end of the job.
     pub(super) fn ending(&self) -> Option<i32> {
         Some(self.ending.load(Ordering::Acquire)).filter(|&signal| signal != 0)
@@ -93,5 +100,18 @@ pub(super) fn name(signal: i32) -> String {
     match signal_name(signal) {
         Some(name) => format!("{signal} ({name})"),
         None => signal.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_has_the_status_that_shells_give_it() {
+        assert_eq!([2, 9, 15].map(status_of), [130, 137, 143]);
+        assert_eq!((status_of(200), name(9).as_str(), name(999).as_str()), (u8::MAX, "9 (SIGKILL)", "999"));
+        let ending: Vec<i32> = SENT_ON.into_iter().filter(|signal| ends(*signal)).collect();
+        assert_eq!(ending, [SIGINT, SIGTERM, SIGHUP]);
     }
 }

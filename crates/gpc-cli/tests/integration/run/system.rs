@@ -2,9 +2,11 @@
 //! file.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
 
@@ -33,10 +35,15 @@ impl Group {
                 _ => return None,
             };
             let folder = root.join(path.trim_start_matches('/'));
-            let folder = folder.join(format!("gpc-test-{controller}-{}", std::process::id()));
+            // Each test has a group of its own.
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let folder = folder.join(format!("gpc-test-{controller}-{}-{number}", std::process::id()));
             fs::create_dir(&folder).ok()?;
             let group = Group(folder);
-            fs::write(group.0.join(limit), value).ok().map(|()| group)
+            // Where no hierarchy is mounted, the folder is a plain one and has no such file.
+            let mut file = fs::OpenOptions::new().write(true).open(group.0.join(limit)).ok()?;
+            file.write_all(value.as_bytes()).ok().map(|()| group)
         })
     }
 
