@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::list::{Chosen, judge};
 use super::{file, reached};
 
-const USAGE: &str = "Arguments: all | names NAME... | changed REVISION | draw SECONDS | try FILE | mutate [OPTION...] | reached";
+const USAGE: &str = "Arguments: all | names NAME... | changed REVISION | draw SECONDS [REVISION] | try FILE | mutate [OPTION...] | reached";
 
 /// What the program does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,9 +32,10 @@ impl Task {
                 Ok(Task::Judge(Chosen::Names(names.iter().map(|&name| name.to_owned()).collect())))
             }
             ["changed", base] => Ok(Task::Judge(Chosen::Changed((*base).to_owned()))),
-            ["draw", seconds] => {
+            ["draw", seconds, base @ ..] if base.len() <= 1 => {
                 let seconds = seconds.parse().map_err(|_| format!("{seconds:.40?} is no number. {USAGE}"))?;
-                Ok(Task::Judge(Chosen::Draw(Duration::from_secs(seconds))))
+                let base = base.first().map(|&base| base.to_owned());
+                Ok(Task::Judge(Chosen::Draw(Duration::from_secs(seconds), base)))
             }
             ["try", path] => Ok(Task::Try((*path).to_owned())),
             ["mutate", options @ ..] => Ok(Task::Mutate(file::MutantOptions::of(&options.join(" "))?)),
@@ -67,8 +68,10 @@ fn arguments_are_read_or_refused() {
     let of = |line: &str| Task::of(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     assert_eq!(of("all"), Ok(Task::Judge(Chosen::All)));
     assert_eq!(of("names a b"), Ok(Task::Judge(Chosen::Names(vec!["a".into(), "b".into()]))));
-    assert_eq!(of("draw 90"), Ok(Task::Judge(Chosen::Draw(Duration::from_secs(90)))));
-    for wrong in ["", "names", "all of them", "draw", "draw soon", "changed", "try", "test"] {
+    let time = Duration::from_secs(90);
+    assert_eq!(of("draw 90"), Ok(Task::Judge(Chosen::Draw(time, None))));
+    assert_eq!(of("draw 90 HEAD~1"), Ok(Task::Judge(Chosen::Draw(time, Some("HEAD~1".into())))));
+    for wrong in ["", "names", "all of them", "draw", "draw soon", "draw 1 a b", "changed", "try", "test"] {
         assert!(of(wrong).unwrap_err().contains("Arguments: "), "{wrong:?}");
     }
     assert!(of("mutate --count many").is_err());

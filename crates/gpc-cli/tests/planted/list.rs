@@ -32,8 +32,9 @@ pub(super) enum Chosen {
     Names(Vec<String>),
     /// Those of files that differ from a revision.
     Changed(String),
-    /// As many as fit into this time, in an order that the commit decides.
-    Draw(Duration),
+    /// As many of one test build as fit into this time, in an order that the commit decides; those of files that differ
+    /// from a revision, if one is given, are the first.
+    Draw(Duration, Option<String>),
 }
 
 /// What is to be judged, in order, and the time for it.
@@ -56,19 +57,34 @@ impl Chosen {
                 (of(&|bug| names.contains(&bug.name)), None)
             }
             Chosen::Changed(base) => {
-                let changed = git(&["diff", "--name-only", &base, "--"])?;
-                let changed: BTreeSet<&str> = changed.lines().collect();
-                (of(&|bug| bug.pieces.iter().any(|piece| changed.contains(piece.file.as_str()))), None)
+                let changed = changed(&base)?;
+                (of(&|bug| is_of(bug, &changed)), None)
             }
-            Chosen::Draw(time) => {
+            Chosen::Draw(time, base) => {
+                let changed = base.map_or(Ok(BTreeSet::new()), |base| changed(&base))?;
                 let commit = git(&["rev-parse", "HEAD"])?;
                 let seed = commit.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
                 let seed = seed.ok_or_else(|| format!("git names no commit: {commit:.80?}"))?;
-                (shuffled(all.to_vec(), seed), Some(time))
+                let mut bugs = shuffled(all.to_vec(), seed);
+                bugs.sort_by_key(|bug| !is_of(bug, &changed));
+                // A test build takes minutes, so the first bug decides which one is made.
+                let package = |bug: &Bug| bug.tests.as_ref().map(|tests| tests.package.clone());
+                let first = bugs.first().and_then(package);
+                bugs.retain(|bug| package(bug) == first);
+                (bugs, Some(time))
             }
         };
         Ok(Choice { bugs, time })
     }
+}
+
+/// Returns the files that differ from a revision.
+fn changed(base: &str) -> Result<BTreeSet<String>, String> {
+    Ok(git(&["diff", "--name-only", base, "--"])?.lines().map(str::to_owned).collect())
+}
+
+fn is_of(bug: &Bug, files: &BTreeSet<String>) -> bool {
+    bug.pieces.iter().any(|piece| files.contains(&piece.file))
 }
 
 fn git(arguments: &[&str]) -> Result<String, String> {
