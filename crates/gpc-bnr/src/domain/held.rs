@@ -10,12 +10,14 @@ use crate::request::Client;
 impl Domain {
     /// Counts by name. All are zero once every request is answered and all processes have ended.
     ///
-    /// The watch between the head and the other nodes does not count, nor what is retained on purpose: groups that were
-    /// not freed, deaths, databases that were created, and outcomes of collective requests.
+    /// The watch between the head and the other nodes does not count, nor the late check of a process whose link has
+    /// closed, nor what is retained on purpose: groups that were not freed, deaths, databases that were created, and
+    /// outcomes of collective requests.
     pub fn held(&self) -> Vec<(&'static str, usize)> {
         let (local, collective) = (&self.local, &self.collective);
         let orders = self.pending.orders.values().filter(|order| **order != PendingOrder::Watch);
-        let timers = self.timers.all().filter(|timer| !matches!(timer, Timer::Watch | Timer::Unwatched));
+        let lasts = |timer: &&Timer| matches!(timer, Timer::Watch | Timer::Unwatched | Timer::Unlinked(_));
+        let timers = self.timers.all().filter(|timer| !lasts(timer));
         let watches = |purpose: &&CallPurpose| matches!(purpose, CallPurpose::Watch | CallPurpose::Probe);
         let groups = || local.groups.values();
         let processes = || groups().flat_map(|group| group.processes.values());
