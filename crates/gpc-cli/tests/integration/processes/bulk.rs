@@ -94,12 +94,12 @@ fn a_partial_call_goes_on_without_a_process_that_is_killed_while_data_pass() {
 /// release them, and forward them through the rings.
 #[test]
 fn processes_without_a_descriptor_to_spare_pass_data_on_all_the_same() {
-    let data = zeros(48 * MIB);
+    let data = zeros(512 * MIB);
     let call = Gpc::start(&format!(
         "call digest -n 4 --tree chain --link shm --forward-first --time-limit 5m --output json --data {}",
         data.path().display()
     ));
-    until("data pass", || call.find_node(3).and_then(|node| node.ticks()) >= Some(2));
+    until("data pass", || call.find_node(3).and_then(|node| node.ticks()) >= Some(3));
     [1, 2, 3].iter().for_each(|&id| call.node(id).take_descriptors_away());
     let ended = call.end();
     assert_eq!((ended.code(), coverage(&ended.json())), (Some(0), [4, 0, 0, 0]), "{}", ended.stderr);
