@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use gpc_trees::Id;
+use gpc_trees::{Id, IdList};
 
 use super::deadline_queue::DeadlineOwner;
 use super::functions::Functions;
@@ -41,18 +41,10 @@ impl Links {
         let callback = request.callback.filter(|_| request.ids.len() > 1);
         match functions.permit(request.func, callback, link.proof, from) {
             Ok(()) => Ok(false),
-            Err(reason) => {
-                self.refuse_request(key, request.call, self.none_begun(request), reason).map(|()| true)
-            }
+            Err(reason) => self
+                .refuse_request(key, request.call, none_begun(self.me, &request.ids), reason)
+                .map(|()| true),
         }
-    }
-
-    /// The coverage of a rejected request: it has not been forwarded.
-    fn none_begun(&self, request: &Request) -> Coverage {
-        let own = u32::from(request.ids.first() == Some(self.me));
-        let mut coverage = Coverage::all(Status::Failed, own);
-        coverage.push(Status::Unreached, request.ids.len() - own);
-        coverage
     }
 
     /// Rejects a request of a peer that does not read its responses; returns whether it has. A request from an adopter
@@ -63,7 +55,7 @@ impl Links {
             return false;
         }
         let reason = Reason::new(CauseKind::NoMemory, link.outbox.refusal());
-        self.refuse_request(key, request.call, self.none_begun(request), reason).is_ok()
+        self.refuse_request(key, request.call, none_begun(self.me, &request.ids), reason).is_ok()
     }
 
     /// Answers a request with a failure, and counts it as consumed.
@@ -116,7 +108,7 @@ impl Links {
 
     /// A request has begun to arrive: sets the deadline of its ids, shape and header.
     fn unfinished(&mut self, now: Time, key: LinkKey, call: CallId, limit: Duration) {
-        let at = now.plus(limit.min(UNFINISHED_MAX));
+        let at = end_of_rest(now, limit);
         let Some(link) = self.links.get_mut(key) else { return };
         if link.inbox.limit(call, at) {
             self.wait_for_rest(key, at);
@@ -153,6 +145,19 @@ impl Links {
     }
 }
 
+/// The coverage of a rejected request: it has not been forwarded.
+fn none_begun(me: Id, ids: &IdList) -> Coverage {
+    let own = u32::from(ids.first() == Some(me));
+    let mut coverage = Coverage::all(Status::Failed, own);
+    coverage.push(Status::Unreached, ids.len() - own);
+    coverage
+}
+
+/// When ids, shape and header of a request must have arrived that has this time limit.
+fn end_of_rest(now: Time, limit: Duration) -> Time {
+    now.plus(limit.min(UNFINISHED_MAX))
+}
+
 /// The response to a rejected request.
 fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message {
     let failure = Failure { cause: Cause::of(me, Stage::Setup, reason), coverage };
@@ -163,6 +168,23 @@ fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message 
 mod tests {
     use super::*;
     use crate::runtime::{LinkKind, Listener, Node};
+
+    #[test]
+    fn of_a_rejected_request_only_an_id_that_was_asked_has_failed() {
+        let counts = |me, ids| none_begun(me, &IdList::range(ids)).counts();
+        let (asked, passed_on) = (counts(3, 3..7), counts(3, 4..7));
+        assert_eq!((asked.failed, asked.unreached), (1, 3));
+        assert_eq!((passed_on.failed, passed_on.unreached), (0, 3));
+    }
+
+    #[test]
+    fn a_request_arrives_within_its_time_limit_and_within_the_bound() {
+        let now = Time::default().plus(Duration::from_secs(7));
+        for limit in [Duration::from_secs(1), UNFINISHED_MAX] {
+            assert_eq!(end_of_rest(now, limit), now.plus(limit));
+        }
+        assert_eq!(end_of_rest(now, UNFINISHED_MAX * 2), now.plus(UNFINISHED_MAX));
+    }
 
     #[test]
     fn a_link_with_unfinished_requests_has_one_deadline_the_soonest() {

@@ -246,3 +246,23 @@ pub(super) fn raise_descriptors() {
     // With the old limit, fewer processes can be started.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_a_start_are_in_the_order_of_ranks_and_complete() {
+        let group = GroupId(4);
+        let of = |rank| Member { group, rank };
+        let mut starts = PendingStarts::default();
+        assert!(starts.begin(group, BTreeSet::new()).is_some(), "nothing is awaited");
+        assert!(starts.begin(group, [0, 1, 2].into()).is_none());
+        assert!(starts.record(of(2), Ok(12)).is_none() && starts.record(of(0), Ok(10)).is_none());
+        assert!(starts.record(of(0), Ok(11)).is_none(), "a second result of a rank");
+        assert!(starts.record(Member { group: GroupId(5), rank: 1 }, Ok(9)).is_none(), "another group");
+        let (of_group, results) = starts.record(of(1), Ok(11)).unwrap();
+        assert_eq!((of_group, results), (group, vec![(0, Ok(10)), (1, Ok(11)), (2, Ok(12))]));
+        assert!(starts.record(of(1), Ok(11)).is_none(), "it is over");
+    }
+}

@@ -169,3 +169,28 @@ fn widened(part: &[u8], width: usize, size: usize) -> Bytes {
     }
     bytes.freeze()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first client's values are a prefix, the last one's a suffix, and a single client has all.
+    #[test]
+    fn values_are_compared_where_their_client_stands() {
+        let of = |mask, values: &'static [u8]| Answer { mask, values: Bytes::from_static(values) };
+        let three = of(0b101_0010, b"aabbcc");
+        for (rank, values, may) in [
+            (1, b"aa".as_slice(), true),
+            (1, b"bb", false),
+            (4, b"bb", true),
+            (4, b"anything", false),
+            (4, b"xx", true),
+            (6, b"cc", true),
+            (6, b"bb", false),
+        ] {
+            assert_eq!(three.may_have(rank, values), may, "client {rank}");
+        }
+        let one = of(0b100, b"aa");
+        assert!(one.may_have(2, b"aa") && !one.may_have(2, b"a") && !one.may_have(2, b"aaa"));
+    }
+}
