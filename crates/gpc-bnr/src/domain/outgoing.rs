@@ -84,7 +84,7 @@ impl Outgoing {
     }
 
     /// The purposes of all calls.
-    #[cfg(any(feature = "sim", feature = "snapshot"))]
+    #[cfg(feature = "snapshot")]
     pub(super) fn purposes(&self) -> impl Iterator<Item = &CallPurpose> {
         self.calls.values()
     }

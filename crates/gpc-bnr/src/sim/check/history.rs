@@ -95,8 +95,7 @@ impl<'a> History<'a> {
             | Seen::Kills { .. }
             | Seen::Calm
             | Seen::Left(_)
-            | Seen::Busy(_)
-            | Seen::Holds(..) => {}
+            | Seen::Busy(_) => {}
         }
     }
 
