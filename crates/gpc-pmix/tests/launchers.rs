@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helper panics like the test itself")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The example, which cargo builds before it runs the tests of a package.
 fn exchange() -> PathBuf {
@@ -130,8 +130,14 @@ fn a_library_that_blocks_is_given_up_after_the_limit() {
         ("STUB_GET", "asking for the size of the job: "),
         ("STUB_FINALIZE", "telling the launcher that this process ends: "),
     ];
-    for (variable, expected) in blocked {
-        let output = of_a_job(folder.path()).arg("500").env(variable, "block").output().unwrap();
+    // All at once: each takes its limit, which is long enough for the steps before on a busy machine.
+    let started = blocked.map(|(variable, expected)| {
+        let mut process = of_a_job(folder.path());
+        process.arg("5000").env(variable, "block").stdout(Stdio::piped()).stderr(Stdio::piped());
+        (process.spawn().unwrap(), expected)
+    });
+    for (process, expected) in started {
+        let output = process.wait_with_output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(expected) && said.contains("no answer within "), "{said}");

@@ -196,9 +196,10 @@ fn nothing_is_started_into_a_group_that_is_killed() {
     let mut process = harness.shell(member(1, 0), "trap '' TERM; echo ready; while :; do sleep 600; done");
     assert_eq!(process.line(), "ready");
     harness.kill(1, Some(100 * PATIENCE));
-    harness.order(harness.words(member(1, 1), "true", &[]));
+    let mut refused = harness.order(harness.words(member(1, 1), "true", &[]));
     let SupervisorEvent::NotStarted(of, error) = harness.event() else { panic!("it was started") };
     assert_eq!((of, error.errno), (member(1, 1), Errno::CANCELED.raw_os_error()));
+    assert!(!refused.is_there(), "the supervisor has kept its descriptors");
     // The next process has its own descriptors, not those of the one that was refused.
     let mut other = harness.shell(member(2, 0), "echo mine; exec sleep 600");
     assert_eq!(other.line(), "mine");

@@ -35,7 +35,10 @@ fn arguments() -> [&'static str; 4] {
 
 /// Runs this test again, as this number of processes with this role.
 fn run(options: &[&str], count: u32, role: &str) -> Output {
+    // Tests of the tools, which run beside, do not see this run.
+    let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpc"));
+    command.env("XDG_RUNTIME_DIR", folder.path());
     command.args(["run", "--time-limit", "120s", "-n", &count.to_string()]).args(options);
     command.arg("--env").arg(format!("{ROLE}={role}")).arg(this_program()).args(arguments());
     command.output().unwrap()

@@ -100,6 +100,7 @@ pub(crate) fn standing_fence(place: &Place, words: &str, count: usize) -> Run {
     let run = Run::start(place.script(&format!("-n {count} {words}"), &script));
     run.says("in\n", count - 1);
     run.says("away", 1);
+    place.domain_of(run.pid());
     run
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn standing(place: &Place, words: &str, count: usize, script: &str) -
     let mut child = command.spawn().unwrap();
     let out = child.stdout.take().unwrap();
     until("all write", || place.writers().len() == count);
+    place.domain_of(Pid::from_child(&child));
     stall(&place.writers());
     Flood { child, out }
 }

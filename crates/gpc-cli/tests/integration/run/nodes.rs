@@ -45,6 +45,7 @@ fn a_node_that_is_killed_ends_the_job_and_leaves_nothing() {
     let place = Place::new();
     let run = Run::start(place.script("-n 6 --nodes 3", "echo up; exec sleep 1000"));
     run.says("up", 6);
+    place.domain_of(run.pid());
     place.with("node --launched --runs --id 2")[0].signal(Signal::KILL);
     let ended = run.ended();
     assert_eq!(ended.status, 1, "{}", ended.err);
@@ -60,6 +61,7 @@ fn the_others_go_on_without_a_node_where_a_death_is_no_more_than_told() {
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     run.says("up", 2);
+    place.domain_of(run.pid());
     place.with("node --launched --runs --id 1")[0].signal(Signal::KILL);
     until("its process is gone", || {
         place.with("sleep 1000").iter().all(|process| !process.line.starts_with("sleep"))

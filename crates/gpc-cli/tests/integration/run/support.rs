@@ -7,11 +7,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(crate) use gpc_test_support::waiting::{PATIENCE, until};
+pub(crate) use gpc_test_support::waiting::{PATIENCE, until, until_some};
 
 use gpc_test_support::process::{Capture, spawn_piped, status_number, text};
 use gpc_test_support::waiting::find_within;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -144,6 +145,27 @@ impl Place {
             let left: Vec<_> = fs::read_dir(self.path(folder)).into_iter().flatten().flatten().collect();
             assert!(left.is_empty(), "{folder}: {left:?}");
         }
+    }
+
+    /// Runs a tool that prints JSON.
+    #[track_caller]
+    pub(crate) fn json(&self, words: &str) -> Value {
+        let ended = ended(self.gpc(words.split_whitespace()));
+        assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{words}");
+        serde_json::from_str(&ended.out).unwrap()
+    }
+
+    /// Returns what `gpc ps` shows of a run's domain once its first group runs on all nodes: the output of a process
+    /// may come before the report that the process is started. Other runs of this user may stand beside it.
+    #[track_caller]
+    pub(crate) fn domain_of(&self, run: Pid) -> Value {
+        let head = i64::from(run.as_raw_nonzero().get());
+        until_some("the first group runs", || {
+            let mut found = self.json("ps --output json");
+            let domains = found["domains"].as_array_mut().unwrap();
+            domains.retain(|domain| domain["head"] == head && domain["groups"][0]["state"] == "running");
+            domains.pop()
+        })
     }
 
     /// Returns the supervisors of the nodes.

@@ -6,21 +6,12 @@ use serde_json::Value;
 use super::nodes::{daemons, joined, tcp, unix};
 use super::support::*;
 
-#[track_caller]
-fn json(place: &Place, words: &str) -> Value {
-    let ended = ended(place.gpc(words.split_whitespace()));
-    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{words}");
-    serde_json::from_str(&ended.out).unwrap()
-}
-
 #[test]
 fn what_runs_is_shown_and_killed() {
     let place = Place::new();
     let run = Run::start(place.script("-n 3", "echo up; exec sleep 1000"));
     run.says("up", 3);
-    let found = json(&place, "ps --output json");
-    let domain = &found["domains"][0];
-    assert_eq!(domain["head"], i64::from(run.pid().as_raw_nonzero().get()));
+    let domain = place.domain_of(run.pid());
     let group = &domain["groups"][0];
     assert_eq!(
         (&group["group"], &group["state"], &group["program"]),
@@ -51,9 +42,12 @@ fn databases_are_shown_and_harm_no_terminal() {
     let script = format!("{PMI} put key-$PMI_RANK $'a\\\\b\\x1b[2J\\xff'; fence; echo up; exec sleep 1000");
     let run = Run::start(place.script("-n 2", &script));
     run.says("up", 2);
-    let names = json(&place, "db list --output json");
-    let domain = names["domains"][0]["domain"].as_str().unwrap();
-    let database = names["domains"][0]["databases"][0].as_str().unwrap();
+    let shown = place.domain_of(run.pid());
+    let domain = shown["domain"].as_str().unwrap();
+    let names = place.json("db list --output json");
+    let mut found = names["domains"].as_array().unwrap().iter();
+    let names = found.find(|found| found["domain"] == domain).unwrap();
+    let database = names["databases"][0].as_str().unwrap();
     assert_eq!(database, format!("kvs_{domain}_1"));
     let list = ended(place.gpc(["db", "list"]));
     assert!(list.out.contains(&format!("{domain}  {database}\n")), "{}", list.out);
@@ -63,7 +57,7 @@ fn databases_are_shown_and_harm_no_terminal() {
         let line = shown.out.lines().find(|line| line.starts_with(&format!("key-{rank} "))).unwrap();
         assert!(line.ends_with("  a\\\\b\\u{1b}[2J\\xff"), "{line}");
     }
-    let pairs = json(&place, &format!("db show {database} --output json"));
+    let pairs = place.json(&format!("db show {database} --output json"));
     let pairs = pairs["pairs"].as_array().unwrap();
     assert!(
         pairs.iter().any(|pair| pair["key"] == "key-1" && pair["value"] == "a\\\\b\\u{1b}[2J\\xff"),
@@ -84,14 +78,14 @@ fn one_of_several_domains_is_chosen_and_none_is_said() {
     assert_eq!((none.status, none.out.lines().count()), (0, 1), "{}", none.out);
     let runs = [(); 2].map(|()| Run::start(place.script("-n 1", "echo up; exec sleep 1000")));
     runs.iter().for_each(|run| run.says("up", 1));
-    assert_eq!(json(&place, "ps --output json")["domains"].as_array().unwrap().len(), 2);
+    assert_eq!(place.json("ps --output json")["domains"].as_array().unwrap().len(), 2);
     let several = ended(place.gpc(["kill", "g1"]));
     assert!(
         several.status == 2 && several.err.contains("2 domains are meant: choose one"),
         "{}",
         several.err
     );
-    let database = json(&place, "db list --output json")["domains"][1]["databases"][0].clone();
+    let database = place.json("db list --output json")["domains"][1]["databases"][0].clone();
     let shown = ended(place.gpc(["db", "show", database.as_str().unwrap()]));
     assert_eq!(shown.status, 0, "its name says the domain: {}", shown.err);
     for run in runs {
@@ -130,7 +124,7 @@ fn running_nodes_show_their_domains_to_who_has_their_secret() {
     let nodes_alone: Vec<&str> = peers.lines().filter(|line| ["1", "2"].contains(&&line[..1])).collect();
     std::fs::write(place.path("nodes"), nodes_alone.join("\n")).unwrap();
     let by = format!("--peers {} --id 9 --secret-file {secret}", place.path("nodes"));
-    let found = json(&away, &format!("ps --output json {by}"));
+    let found = away.json(&format!("ps --output json {by}"));
     let domain = &found["domains"][0];
     assert_eq!((found["domains"].as_array().unwrap().len(), &domain["head"]), (1, &Value::Null));
     let members = domain["groups"][0]["members"].as_array().unwrap();
@@ -140,8 +134,8 @@ fn running_nodes_show_their_domains_to_who_has_their_secret() {
     let table = ended(away.gpc(format!("ps --domain {} {by}", &name[..4]).split(' ')));
     assert!(table.out.contains(&format!("{name}  g1     0-1    running     1")), "{}", table.out);
     let database = format!("kvs_{name}_1");
-    assert_eq!(json(&away, &format!("db list --output json {by}"))["domains"][0]["databases"][0], *database);
-    let pairs = json(&away, &format!("db show {database} --output json {by}"));
+    assert_eq!(away.json(&format!("db list --output json {by}"))["domains"][0]["databases"][0], *database);
+    let pairs = away.json(&format!("db show {database} --output json {by}"));
     assert_eq!(pairs["pairs"][4]["key"], "key-3", "{pairs}");
     let missing = ended(away.gpc(format!("db show nothing {by}").split(' ')));
     assert!(missing.status == 1 && missing.err.contains("there is no database nothing"), "{}", missing.err);
