@@ -132,10 +132,13 @@ impl Links {
         match (link.phase, event) {
             (Phase::Closing, _) => Ok(()),
             (Phase::Up(peer), event) => {
-                if let Event::Request(request) = &event
-                    && (self.forbids(functions, key, peer, request)? || self.refuses(key, request))
-                {
-                    return Ok(());
+                if let Event::Request(request) = &event {
+                    if unlikely(link.unfinished.is_some()) {
+                        self.rest_has_come(key);
+                    }
+                    if self.forbids(functions, key, peer, request)? || self.refuses(key, request) {
+                        return Ok(());
+                    }
                 }
                 self.event_up(now, key, peer, event)
             }

@@ -90,10 +90,12 @@ impl Links {
         match event {
             Event::Begun { call, limit } => self.unfinished(now, key, call, limit),
             Event::Refused(Refused { call, why }) => {
+                self.rest_has_come(key);
                 let reason = Reason::new(CauseKind::NoMemory, why);
                 return self.refuse_request(key, call, Coverage::new(), reason);
             }
             Event::Abandoned => {
+                self.rest_has_come(key);
                 if let Some(link) = self.links.get_mut(key) {
                     link.unacknowledged += 1;
                     if link.consume() {
@@ -125,6 +127,16 @@ impl Links {
             self.due.remove(before, DeadlineOwner::Request(key));
         }
         self.due.add(at, DeadlineOwner::Request(key));
+    }
+
+    /// A request has arrived, or will not: the deadline goes with the last one.
+    pub(super) fn rest_has_come(&mut self, key: LinkKey) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        if link.inbox.next_limit().is_none()
+            && let Some(at) = link.unfinished.take()
+        {
+            self.due.remove(at, DeadlineOwner::Request(key));
+        }
     }
 
     /// Rejects the requests of a link that have not arrived in time.

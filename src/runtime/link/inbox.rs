@@ -49,6 +49,16 @@ enum RequestBody {
     Data(BodyWriter),
 }
 
+impl RequestBody {
+    /// When its ids, shape and header must have come, while they have not.
+    fn until(&self) -> Option<Time> {
+        match self {
+            RequestBody::Prefix { until, .. } => *until,
+            RequestBody::Data(_) => None,
+        }
+    }
+}
+
 /// A SEGMENT whose bytes are passing through.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
@@ -165,15 +175,16 @@ impl Inbox {
 
     /// Drops the requests whose ids, shape and header should have come by now, and says which, and when the next ones should.
     pub fn expire(&mut self, now: Time) -> (Vec<CallId>, Option<Time>) {
-        let until = |body: &RequestBody| match body {
-            RequestBody::Prefix { until, .. } => *until,
-            RequestBody::Data(_) => None,
-        };
-        let late = |body: &RequestBody| until(body).is_some_and(|until| until <= now);
+        let late = |body: &RequestBody| body.until().is_some_and(|until| until <= now);
         let calls: Vec<CallId> =
             self.requests.iter().filter(|(_, body)| late(body)).map(|(call, _)| *call).collect();
         self.requests.retain(|_, body| !late(body));
-        (calls, self.requests.values().filter_map(until).min())
+        (calls, self.next_limit())
+    }
+
+    /// When the next ids, shape and header must have come.
+    pub fn next_limit(&self) -> Option<Time> {
+        self.requests.values().filter_map(RequestBody::until).min()
     }
 
     /// Gives back the room of what has come, where nothing is arriving.

@@ -1,14 +1,20 @@
 //! What nodes hold when calls have ended, of each kind and in each way: their links, and nothing else.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use chained_gpc::runtime::link::Outbox;
+use chained_gpc::wire::{self, Message};
 use chained_gpc::{
     Call, CallHandle, FuncHandle, Functions, LinkKind, Placement, PolledNode, Reply, Request, Streaming, Tree,
 };
-use gpc_test_support::nodes::{assert_polled_idle, drive, polled_with, turn};
+use gpc_test_support::nodes::{assert_idle, assert_polled_idle, drive, polled_with, turn};
+use gpc_test_support::waiting::until;
+use smallvec::SmallVec;
 
-use super::common::{LINKS, hold, limited, noise, who};
+use super::common::{LIMIT, LINKS, hold, ids, limited, noise, who};
+use super::raw::{EARLY, RawPeer, call, node, request};
 
 /// Counts its data.
 struct Count(usize);
@@ -137,6 +143,43 @@ fn nothing_is_left_of_a_call_that_is_broken_off() {
             let handle = nodes[0].call(Call::new(who).ids(0..4)).unwrap();
             assert!(drive(&mut nodes, handle).is_ok());
             assert_polled_idle(&mut nodes);
+        }
+    });
+}
+
+/// A long header that came in several segments left its deadline, for up to a minute.
+#[test]
+fn nothing_is_left_of_a_request_that_came_in_parts() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let node = node(5, &functions, []);
+        let mut peer = RawPeer::greet(&node, 0, EARLY, 1);
+        let deadlines = || node.snapshot().count("connection deadlines");
+        for sequence in EARLY..EARLY + 2 {
+            let name = call(0, sequence);
+            let whole =
+                wire::Request { header: noise(65_000, 1).into(), ..request(LIMIT, name, who, &ids("5")) };
+            let mut outbox = Outbox::new();
+            // As a node does whose core has much else to do.
+            outbox.pace(16 << 10, usize::MAX);
+            outbox.grant(1);
+            outbox.push(Message::Request(Arc::new(whole)));
+            let mut bytes = Vec::new();
+            while outbox.is_ready() {
+                let mut parts = SmallVec::new();
+                outbox.parts(&mut parts);
+                let part = parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>();
+                drop(parts);
+                outbox.written(part.len());
+                bytes.extend_from_slice(&part);
+            }
+            let (most, rest) = bytes.split_at(bytes.len() - 1000);
+            peer.bytes(most);
+            until("its deadline is set", || deadlines() == 1);
+            peer.bytes(rest);
+            peer.expect_response(name);
+            assert_idle(&node);
         }
     });
 }

@@ -68,7 +68,7 @@ impl Databases {
     }
 
     /// The names of the databases with a copy here.
-    #[cfg(feature = "snapshot")]
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.copies.keys().map(String::as_str)
     }
@@ -291,7 +291,7 @@ impl Log {
     }
 
     /// Whether nothing of the process waits for others.
-    #[cfg(feature = "snapshot")]
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
     pub(super) fn is_empty(&self) -> bool {
         self.puts.is_empty() && self.last.is_empty() && self.after.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a node of a domain holds while nothing is under way, counted by itself, for tests.
+//! What a node of a domain holds while nothing is under way, counted by itself. For the simulator, and for tests.
 
 use super::Domain;
 use super::local::LocalGroup;

@@ -16,7 +16,7 @@ mod group;
 mod groups;
 mod head;
 mod head_requests;
-#[cfg(feature = "snapshot")]
+#[cfg(any(feature = "sim", feature = "snapshot"))]
 mod held;
 mod ids;
 mod known_deaths;

@@ -84,7 +84,7 @@ impl Outgoing {
     }
 
     /// The purposes of all calls.
-    #[cfg(feature = "snapshot")]
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
     pub(super) fn purposes(&self) -> impl Iterator<Item = &CallPurpose> {
         self.calls.values()
     }

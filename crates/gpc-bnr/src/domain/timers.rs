@@ -89,13 +89,13 @@ impl Timers {
     }
 
     /// All timers that are set.
-    #[cfg(feature = "snapshot")]
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
     pub(super) fn all(&self) -> impl Iterator<Item = &Timer> {
         self.due.values()
     }
 
     /// Number of the timers that [`RETRIES_MAX`] bounds, as counted.
-    #[cfg(feature = "snapshot")]
+    #[cfg(any(feature = "sim", feature = "snapshot"))]
     pub(super) fn bounded(&self) -> usize {
         self.bounded
     }

@@ -66,4 +66,6 @@ pub(super) enum Seen {
     Left(String),
     /// A node has ended its part without being idle.
     Busy(Id),
+    /// What a node holds, by name, when all faults and programs are over and the domain is about to end.
+    Holds(Id, Vec<(&'static str, usize)>),
 }

@@ -277,7 +277,23 @@ impl World {
                 self.push(self.now + 1, Event::Acts(TOOL));
                 self.push(self.now + PROBES, Event::Ends);
             }
-            Event::Ends => self.end_domain(),
+            Event::Ends => {
+                self.see_what_is_held();
+                self.end_domain();
+            }
+        }
+    }
+
+    /// Before the end: what each node holds, if no process runs any more.
+    fn see_what_is_held(&mut self) {
+        if !self.is_up(self.head()) || !self.running_members().is_empty() {
+            return;
+        }
+        for id in self.ids() {
+            let part = self.nodes.get(&id).filter(|node| node.up).and_then(|node| node.part.as_ref());
+            if let Some(held) = part.map(|part| part.domain.held()) {
+                self.see(Seen::Holds(id, held));
+            }
         }
     }
 

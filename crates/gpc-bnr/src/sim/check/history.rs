@@ -95,7 +95,8 @@ impl<'a> History<'a> {
             | Seen::Kills { .. }
             | Seen::Calm
             | Seen::Left(_)
-            | Seen::Busy(_) => {}
+            | Seen::Busy(_)
+            | Seen::Holds(..) => {}
         }
     }
 

@@ -131,6 +131,11 @@ pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             Seen::Busy(id) if !history.is_disturbed(*id, at) => {
                 wrong.push((at, format!("node {id} has ended its part, and is not idle")));
             }
+            Seen::Holds(id, held) if !history.any_disturbed(at) => {
+                for (what, count) in held.iter().filter(|(_, count)| *count > 0) {
+                    wrong.push((at, format!("nothing happens any more, and node {id} has {count} {what}")));
+                }
+            }
             _ => {}
         }
     }
