@@ -74,7 +74,7 @@ impl Domain {
     }
 
     /// Removes a group's own database after its last process has ended.
-    fn drop_database_if_over(&mut self, group: GroupId) {
+    pub(super) fn drop_database_if_over(&mut self, group: GroupId) {
         let Some(local_group) = self.local.groups.get(&group) else { return };
         let dead = self.deaths.known.get(&group).map_or(0, |deaths| deaths.len());
         if dead as u64 >= u64::from(local_group.layout.size()) {

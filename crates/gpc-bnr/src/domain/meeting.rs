@@ -391,10 +391,15 @@ impl Domain {
     /// Stores the result of a request: its puts, and a merged group.
     fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
         for (member, waiter) in &gathering.entered {
-            let Some(process) = self.local.process_mut(*member) else { continue };
+            let Some(process) = self.local.process_mut(*member).filter(|process| !process.ended) else {
+                continue;
+            };
             process.log.brought(meeting, waiter.mark, &Set::Group(member.group));
         }
         self.databases.bring(entries);
+        // The last process of a group may have ended before the result came.
+        let groups: BTreeSet<GroupId> = gathering.entered.keys().map(|member| member.group).collect();
+        groups.into_iter().for_each(|group| self.drop_database_if_over(group));
         if let (Purpose::Merge(first, second), Answer::Group(group)) = (&gathering.purpose, answer) {
             self.merged.insert(*group, (*first, *second));
         }

@@ -346,7 +346,7 @@ impl Domain {
         };
         let stamp = self.databases.put(database, pair.clone(), member, &self.settings.limits)?;
         if let Some(member) = member
-            && let Some(process) = self.local.process_mut(member)
+            && let Some(process) = self.local.process_mut(member).filter(|process| !process.ended)
         {
             process.log.put(database, pair, stamp);
         }
