@@ -163,7 +163,12 @@ impl<'a, H: Head> Job<'a, H> {
             Answer::Spawned { errors, .. } if errors.iter().any(|&error| error != 0) => {
                 Err(JobEnd::NotStarted(Vec::new(), errors))
             }
-            Answer::Spawned { group, .. } => Ok(group),
+            Answer::Spawned { group, .. } => {
+                // The group runs already, and what it has spawned may have failed before its answer came here.
+                let failed = std::mem::take(&mut self.not_started);
+                failed.iter().for_each(|failure| self.warn_of(failure));
+                Ok(group)
+            }
             other => Err(JobEnd::Refused(unexpected(&other))),
         }
     }
@@ -232,10 +237,7 @@ impl<'a, H: Head> Job<'a, H> {
             }
             HostEvent::Aborted { member, code, message } => self.failures.aborted(member, code, message),
             // The failed start of a spawned group is reported here, since MPI libraries drop the reason.
-            HostEvent::NotStarted(failure) if !self.left.is_empty() => {
-                let line = not_started(&failure, self.plan.node_count());
-                self.warn(&line);
-            }
+            HostEvent::NotStarted(failure) if !self.left.is_empty() => self.warn_of(&failure),
             HostEvent::NotStarted(failure) => self.not_started.push(failure),
             // Of several failures the first one counts, whichever group it is of.
             HostEvent::Spawned { group, count } if !self.left.contains_key(&group) => {
@@ -249,6 +251,12 @@ impl<'a, H: Head> Job<'a, H> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Prints why a spawned group is not started.
+    fn warn_of(&mut self, failure: &StartFailure) {
+        let line = not_started(failure, self.plan.node_count());
+        self.warn(&line);
     }
 
     /// Prints a warning; the number is bounded, since a thousand nodes may send the same one.

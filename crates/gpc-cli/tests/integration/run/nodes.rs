@@ -222,7 +222,8 @@ fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
     place.empty();
 }
 
-/// MPI libraries drop the reason of a failed spawn, and it was reported nowhere.
+/// MPI libraries drop the reason of a failed spawn, and it was reported nowhere; then not if it came before the run's own
+/// start was answered.
 #[test]
 fn why_a_spawn_has_failed_is_on_standard_error() {
     let place = Place::new();
