@@ -155,6 +155,14 @@ impl<'a> History<'a> {
         over || self.node_of(client).is_none_or(|id| self.crashed.contains_key(&id))
     }
 
+    /// Whether somebody waits for the size of a group.
+    pub(super) fn waits_for_size(&self, at: usize) -> bool {
+        self.requests.iter().any(|(asked, (since, request))| {
+            let waits = || self.answers.get(asked).is_none_or(|(answered, ..)| *answered > at);
+            *since < at && matches!(request, Request::Size(_)) && waits()
+        })
+    }
+
     /// Whether there was enough time for all nodes to learn of an event before the domain ended.
     pub(super) fn is_settled(&self, at: usize) -> bool {
         self.ends.is_none_or(|ends| self.time(at) + 40_000_000 < self.time(ends))

@@ -132,7 +132,11 @@ pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                 wrong.push((at, format!("node {id} has ended its part, and is not idle")));
             }
             Seen::Holds(id, held) if !history.any_disturbed(at) => {
-                for (what, count) in held.iter().filter(|(_, count)| *count > 0) {
+                // The size of a group is known from its start on, and a group that nobody closes never starts.
+                let waits = history.waits_for_size(at);
+                let left =
+                    |(what, count): &(&str, usize)| *count > 0 && !(waits && *what == "requests of clients");
+                for (what, count) in held.iter().copied().filter(left) {
                     wrong.push((at, format!("nothing happens any more, and node {id} has {count} {what}")));
                 }
             }
