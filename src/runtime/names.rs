@@ -225,13 +225,13 @@ mod tests {
             (0..20).all(|_| {
                 let waits = scope.spawn(|| {
                     begins.wait();
-                    Slots::take(&slots, Duration::from_secs(60))
+                    Slots::take(&slots, Duration::from_secs(10))
                 });
                 begins.wait();
                 // Long enough for it to fall asleep, nearly always.
                 thread::sleep(Duration::from_millis(5));
                 taken.pop();
-                let woken = (0..2000).any(|_| {
+                let woken = (0..500).any(|_| {
                     thread::sleep(Duration::from_millis(if waits.is_finished() { 0 } else { 10 }));
                     waits.is_finished()
                 });

@@ -12,6 +12,9 @@ use super::world::World;
 use crate::exit::Exit;
 use crate::names::Member;
 
+/// A node that stands still for less answers a query within a second, whatever else delays it.
+const TELLS: u64 = 600 * MS;
+
 impl World {
     /// Injects a fault, if it is possible now.
     pub(super) fn act(&mut self, fault: Fault) {
@@ -103,9 +106,10 @@ impl World {
         self.nodes.get_mut(&id).into_iter().for_each(|node| node.paused = until);
     }
 
-    /// Adds to the total time for which a node has not answered. A node that is silent for long is given up.
+    /// Adds to the total time for which a node has not answered. A node that is silent for long is given up, or does not
+    /// tell in time which members have come.
     fn stands_still(&mut self, id: Id, length: u64) {
-        if self.lasting.add_silence(id, length) > self.config.dead_after / 3 {
+        if self.lasting.add_silence(id, length) > (self.config.dead_after / 3).min(TELLS) {
             self.disturbed(&[id]);
         }
     }
