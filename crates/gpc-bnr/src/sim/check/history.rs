@@ -155,6 +155,11 @@ impl<'a> History<'a> {
         over || self.node_of(client).is_none_or(|id| self.crashed.contains_key(&id))
     }
 
+    /// Whether all processes ended long ago, so that what they left behind is killed.
+    pub(super) fn is_quiet(&self, at: usize) -> bool {
+        self.over.values().all(|(over, _)| self.time(*over) + 10_000_000 < self.time(at))
+    }
+
     /// Whether somebody waits for the size of a group.
     pub(super) fn waits_for_size(&self, at: usize) -> bool {
         self.requests.iter().any(|(asked, (since, request))| {

@@ -131,7 +131,7 @@ pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             Seen::Busy(id) if !history.is_disturbed(*id, at) => {
                 wrong.push((at, format!("node {id} has ended its part, and is not idle")));
             }
-            Seen::Holds(id, held) if !history.any_disturbed(at) => {
+            Seen::Holds(id, held) if !history.any_disturbed(at) && history.is_quiet(at) => {
                 // The size of a group is known from its start on, and a group that nobody closes never starts.
                 let waits = history.waits_for_size(at);
                 let left =
