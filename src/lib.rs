@@ -173,11 +173,12 @@
 //! | file | for |
 //! |---|---|
 //! | `message`, `subtree_reply` | the messages, as plain values; the reply of a subtree |
+//! | `call_context`, `reply_limits` | a value that the functions of an id share; limits for what one id writes |
 //! | `failure`, `cause_kind` | failures and their causes; the kinds of causes |
 //! | `coverage`, `report` | the status of each id of a subtree; with the causes of failed ids |
 //! | `job` | the 16 bytes that all nodes of a job share |
 //! | `frame` | frame header, kinds of frames, size limits |
-//! | `head`, `prefix`, `hello` | fixed parts of frames; ids, shape and header of a request; the first frame |
+//! | `head`, `prefix`, `hello` | fixed parts of frames; limits, ids, shape and header of a request; the first frame |
 //! | `short` | short requests and replies: read in place, written from templates, no allocation |
 //! | `payload` | a rope of bytes: data joined from parts without copying |
 //! | `body`, `body/read_range` | data that are complete or still arriving; the range that a read returns |
@@ -195,6 +196,7 @@
 //! |---|---|
 //! | `driver` | configuration, inputs and outputs of a node |
 //! | `job`, `reply` | functions that the driver runs, and their results; a node's own reply |
+//! | `reply_limits` | checks the own reply against the limits of its call |
 //! | `node` | the node: takes each input and returns the outputs |
 //! | `outputs`, `time` | the queue of outputs; time as the driver supplies it |
 //! | `call` | state of one call, and its next step |
@@ -357,7 +359,9 @@ pub use runtime::{
 #[doc(hidden)]
 pub use snapshot::Snapshot;
 #[doc(inline)]
-pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, Shown, Stage, Status};
+pub use wire::{
+    Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, ReplyLimits, Shown, Stage, Status,
+};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

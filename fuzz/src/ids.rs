@@ -97,7 +97,7 @@ fn wire(form: IdsForm, bytes: &[u8]) -> Option<IdList> {
 }
 
 fn request(ids: IdList) -> Request {
-    let head = RequestHead::parse(&[0; RequestHead::LENGTH]).expect("zeros are a good head");
+    let head = RequestHead::parse(0, &[0; RequestHead::LENGTH]).expect("zeros are a good head");
     let head = RequestHead { ids_form: IdsForm::Listed, ids_count: 1, total: u32::MAX, ..head };
     let request =
         parse_prefix(&head, 0, &[1, 0, 0, 0], Body::default(), &|_| None).expect("a request to id 1");

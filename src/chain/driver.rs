@@ -7,7 +7,7 @@ use gpc_trees::{Id, IdList, Limits, Tree};
 
 use super::{Heartbeat, Job, JobResult, Reply, Sizes, Time};
 use crate::wire::message::{Classes, Merging, SubtreeReply};
-use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, Report};
+use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, ReplyLimits, Report};
 
 /// Configuration of a node.
 #[derive(Clone, Debug)]
@@ -95,6 +95,8 @@ pub struct Start {
     pub classes: Classes,
     /// Whether replies are collected.
     pub reply_wanted: bool,
+    /// Limits for what one id writes.
+    pub reply_limits: ReplyLimits,
     /// Forward the request before executing func.
     pub forward_first: bool,
     /// Partial call: it goes on without lost ids.
@@ -123,6 +125,7 @@ impl Start {
             merging: Merging::default(),
             classes: Classes::default(),
             reply_wanted: true,
+            reply_limits: ReplyLimits::UNLIMITED,
             forward_first: false,
             partial: false,
             watch: false,

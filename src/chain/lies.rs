@@ -19,6 +19,15 @@ pub(super) fn in_failure(request: &Request, child: &Child, cause: &Cause) -> Opt
     blames_stranger(&request.ids.slice(child.group), [cause.id].into_iter())
 }
 
+/// Returns what is wrong with a reply: its sender has to check it against the limits of the call.
+pub(super) fn in_reply(request: &Request, reply: &SubtreeReply) -> Option<String> {
+    // Without a callback the reply is an aggregate, and at level 1 it is several replies.
+    let combined = request.callback.is_some() && reply.level == 0;
+    let limits = Some(&request.reply_limits).filter(|limits| combined && !limits.is_unlimited())?;
+    let (part, length, most) = limits.exceeded(reply.header.len() as u64, reply.data.len() as u64)?;
+    Some(format!("its reply {part} has {length} bytes, and the call takes {most}"))
+}
+
 /// Returns the valid answer of a child of a partial call: its part, or its failure.
 ///
 /// # Errors
@@ -34,6 +43,7 @@ pub(super) fn partial_answer(
             let Partial { reply, report } = &*partial;
             let aggregated = request.reply_wanted && request.callback.is_none();
             let misfit = aggregated.then(|| misfit(reply, report.coverage.counts().done)).flatten();
+            let misfit = misfit.or_else(|| in_reply(request, reply));
             let lie = misfit.or_else(|| blames_stranger(&ids, report.causes.iter().map(|cause| cause.id)));
             lie.map_or(Ok(Ok(partial)), Err)
         }

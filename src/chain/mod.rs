@@ -79,6 +79,7 @@ mod partial;
 mod pings;
 mod plans;
 mod reply;
+mod reply_limits;
 mod reservation;
 mod retained_answers;
 mod root_replies;

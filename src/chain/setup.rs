@@ -27,6 +27,7 @@ impl Node {
             merging: start.merging,
             classes: start.classes,
             reply_wanted: start.reply_wanted,
+            reply_limits: start.reply_limits,
             forward_first: start.forward_first,
             partial: start.partial,
             limit: start.limit,
@@ -197,8 +198,9 @@ impl Node {
         let len = request_head(request).prefix_len();
         match len > PREFIX_MAX as u64 {
             true => {
-                let message =
-                    format!("ids, shape and header of {len} bytes are over the limit of {PREFIX_MAX}");
+                let message = format!(
+                    "limits, ids, shape and header of {len} bytes are over the limit of {PREFIX_MAX}"
+                );
                 Err(Cause::new(self.config.me, Stage::Setup, CauseKind::OverLimit, message))
             }
             false => Ok(()),

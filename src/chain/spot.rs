@@ -164,7 +164,12 @@ impl Node {
         let short = start.header.len() + data.len() <= SHORT_MAX;
         // Who watches nobody has nothing to answer.
         let nobody = start.watch && start.ids.len() == 1;
-        if start.partial || !short || nobody || start.ids.first() != Some(self.config.me) {
+        if start.partial
+            || !start.reply_limits.is_unlimited()
+            || !short
+            || nobody
+            || start.ids.first() != Some(self.config.me)
+        {
             return None;
         }
         let limit = u64::try_from(start.limit.as_micros()).unwrap_or(u64::MAX);

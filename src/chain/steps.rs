@@ -14,7 +14,7 @@ use super::retained_answers::RETENTION;
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
 use crate::wire::message::{Answer, Classes, Merging, Response};
-use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
+use crate::wire::{CallContext, CallId, Cause, CauseKind, Message, Reason, Request, Stage};
 
 /// Maximum fan-out of a peer's request: no process has links for more, and a few bytes of ids can name any number.
 const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
@@ -157,7 +157,7 @@ impl Node {
 
     fn own_reply(&mut self, slot: Slot, own: OwnPart) {
         if let OwnPart::Ready(reply) = &own
-            && let Err(cause) = self.reserve_for_own_reply(slot, reply)
+            && let Err(cause) = self.reply_fits(slot, reply)
         {
             return self.stage_failed(slot, cause);
         }
@@ -165,6 +165,13 @@ impl Node {
             call.own = own;
             self.advance(slot);
         }
+    }
+
+    /// Checks a reply that func or callback has just written.
+    fn reply_fits(&mut self, slot: Slot, reply: &Reply) -> Result<(), Cause> {
+        let call = self.calls.get(slot);
+        call.map_or(Ok(()), |call| call.within_reply_limits(self.config.me, reply))?;
+        self.reserve_for_own_reply(slot, reply)
     }
 
     /// Sends the request to the children, the largest subtree first.
@@ -301,7 +308,9 @@ impl Node {
             // Each id sets its own.
             merging: Merging::default(),
             classes: Classes::default(),
+            context: CallContext::default(),
             reply_wanted: request.reply_wanted,
+            reply_limits: request.reply_limits,
             forward_first: request.forward_first,
             partial: request.partial,
             limit: Duration::from_micros(whole_us(call.deadline.since(self.now))),
@@ -343,7 +352,12 @@ impl Node {
             // While its reply is arriving, a child may only send a failure.
             _ if call.is_streaming(index) => return,
             Answer::Completed if !wanted => None,
-            Answer::Reply(reply) => Some(reply).filter(|_| wanted),
+            Answer::Reply(reply) => {
+                if let Some(lie) = lies::in_reply(&call.request, &reply) {
+                    return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, lie));
+                }
+                Some(reply).filter(|_| wanted)
+            }
             Answer::Arriving(reply) => return self.reply_begun(slot, index, from, *reply),
             Answer::Completed | Answer::Partial(_) => {
                 let message = match answer {

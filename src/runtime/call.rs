@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gpc_trees::{Ids, Layout, Tree};
 
 use super::handles::{CallbackHandle, FuncHandle};
+use crate::wire::ReplyLimits;
 
 /// One chained GPC to make.
 ///
@@ -30,6 +31,7 @@ pub struct Call {
     pub(super) data: Bytes,
     pub(super) limit: Option<Duration>,
     pub(super) replies: bool,
+    pub(super) reply_limits: ReplyLimits,
     pub(super) forward_first: bool,
     pub(super) partial: bool,
     pub(super) watch: bool,
@@ -70,6 +72,7 @@ impl Call {
             data: Bytes::new(),
             limit: None,
             replies: true,
+            reply_limits: ReplyLimits::UNLIMITED,
             forward_first: false,
             partial: false,
             watch: false,
@@ -100,7 +103,7 @@ impl Call {
         self
     }
 
-    /// Sets the header of the request: extra arguments, at most 65,536 bytes.
+    /// Sets the header of the request: extra arguments, at most 65,535 bytes.
     pub fn header(mut self, header: impl Into<Bytes>) -> Call {
         self.header = header.into();
         self
@@ -126,6 +129,42 @@ impl Call {
     /// Requests no replies: bare completions travel up the tree.
     pub fn no_reply(mut self) -> Call {
         self.replies = false;
+        self
+    }
+
+    /// Limits the lengths of what one id writes, in bytes: its own reply, and with a callback its combined reply. An id
+    /// that exceeds a limit fails, with [`OverLimit`](crate::CauseKind::OverLimit) at the stage of the function. A
+    /// function reads the limits with [`Request::reply_limits`](super::Request::reply_limits). [`u64::MAX`] sets no
+    /// limit.
+    ///
+    /// The limits do not bind the default aggregate, which grows with the number of ids, nor the replies of a call
+    /// [without replies](Self::no_reply), which are dropped. A call with limits is larger by 16 bytes, and does not take
+    /// the fast path.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes, Stage};
+    ///
+    /// let functions = Functions::new();
+    /// let fill = functions.func("fill", |request, reply| {
+    ///     let room = request.reply_limits().data_max.min(100);
+    ///     reply.data = vec![7; usize::try_from(room)?];
+    ///     Ok(())
+    /// })?;
+    /// let join = functions.callback("join", |_, child, own| {
+    ///     own.data.extend_from_slice(child.data);
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+    /// let call = || Call::new(fill).ids(0..3).reply_limits(0, 4);
+    /// assert_eq!(nodes.root().call(call())?.wait()?.replies()?.len(), 3);
+    /// let error = nodes.root().call(call().callback(join))?.wait().unwrap_err();
+    /// let cause = error.cause().expect("the call failed at an id");
+    /// assert_eq!((cause.id, cause.stage, cause.kind), (0, Stage::Callback, CauseKind::OverLimit));
+    /// assert_eq!(cause.message, "the reply data of callback has 8 bytes, and the call takes 4");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reply_limits(mut self, header_max: u64, data_max: u64) -> Call {
+        self.reply_limits = ReplyLimits { header_max, data_max };
         self
     }
 

@@ -42,6 +42,11 @@ impl FuncHandle {
         FuncHandle { name: number(name), phased: true }
     }
 
+    /// The handle of a number from the wire.
+    pub(super) const fn of_number(name: u64, phased: bool) -> FuncHandle {
+        FuncHandle { name, phased }
+    }
+
     /// The number on the wire: the 64-bit FNV-1a hash of the name, or 1 if that hash is 0.
     pub const fn number(self) -> u64 {
         self.name
@@ -57,6 +62,11 @@ impl CallbackHandle {
     /// The handle of the callback of this name.
     pub const fn named(name: &str) -> CallbackHandle {
         CallbackHandle { name: number(name) }
+    }
+
+    /// The handle of a number from the wire.
+    pub(super) const fn of_number(name: u64) -> CallbackHandle {
+        CallbackHandle { name }
     }
 
     /// The number on the wire: the 64-bit FNV-1a hash of the name, or 1 if that hash is 0.

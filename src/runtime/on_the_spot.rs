@@ -17,7 +17,7 @@ use crate::peering::LinkKey;
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};
-use crate::wire::{CallId, Message, Reason};
+use crate::wire::{CallContext, CallId, Message, Reason};
 
 /// What an inbox needs to know of its node.
 struct PeerContext<'a> {
@@ -192,8 +192,10 @@ impl EventLoop {
             Begun::Unusual => None,
             Begun::Alone => {
                 let (ids, own) = node.spot_alone()?;
-                let result =
-                    entry.answer(&Request::short(&**side, Some(peer), (&request.plan, of), ids), own);
+                let context = CallContext::default();
+                let request = Request::short(&**side, Some(peer), (&request.plan, of), (ids, &context));
+                let result = entry.answer(&request, own);
+                drop(context);
                 self.answer_alone(key, of.call, result)
             }
             Begun::WithChildren => self.run_with_children(key, peer, request),
@@ -222,8 +224,10 @@ impl EventLoop {
         let EventLoop { node, links, executor, outputs, clock, side, .. } = self;
         let of = &request.particulars;
         let (ids, own) = node.spot_room()?;
-        let request = Request::short(&**side, Some(peer), (&request.plan, of), ids);
+        let context = CallContext::default();
+        let request = Request::short(&**side, Some(peer), (&request.plan, of), (ids, &context));
         let result = executor.again()?.answer(&request, own);
+        drop(context);
         let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
         let link = links.links.get_mut(key)?;
@@ -299,7 +303,8 @@ impl EventLoop {
         let of = request.particulars;
         let result = match node.spot_room() {
             Some((ids, own)) if !start.watch => {
-                entry.answer(&Request::short(&**side, None, (&request.plan, &of), ids), own)
+                let context = CallContext::default();
+                entry.answer(&Request::short(&**side, None, (&request.plan, &of), (ids, &context)), own)
             }
             _ => Ok(()),
         };

@@ -49,6 +49,7 @@ impl Side {
             merging,
             classes,
             reply_wanted: call.replies,
+            reply_limits: call.reply_limits,
             forward_first: call.forward_first,
             partial: call.partial,
             watch: call.watch,

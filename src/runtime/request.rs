@@ -1,5 +1,6 @@
 //! The arguments of functions: the request, a child's reply, and the token of a deferred reply.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,13 @@ use super::caller::Caller;
 use super::change::Change;
 use super::command::{ChangeAnswer, Command};
 use super::function_error::{self, FunctionError};
+use super::handles::{CallbackHandle, FuncHandle};
 use super::host::Host;
 use super::mailbox::Mailbox;
 use super::run::{LazyRun, Run};
 use crate::chain::{Input, Job, Reply, Time};
 use crate::wire::short::{Particulars, PlanKey};
-use crate::wire::{self, CallId, CauseKind, Reason};
+use crate::wire::{self, CallContext, CallId, CauseKind, Reason, ReplyLimits};
 
 /// The request that an id executes.
 ///
@@ -75,7 +77,7 @@ enum RequestForm<'a> {
     /// A job of the chain, which may be stopped, or answered later.
     Job { request: &'a wire::Request, run: &'a LazyRun },
     /// A short request, which runs where it was read.
-    Short(&'a PlanKey<'a>),
+    Short { plan: &'a PlanKey<'a>, context: &'a CallContext },
 }
 
 /// When the call's time limit passes here.
@@ -96,18 +98,19 @@ impl<'a> Request<'a> {
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
-    /// Creates a view of a short request, where it was read; `ids` is the list of this id and those below it.
+    /// Creates a view of a short request, where it was read; `ids` is the list of this id and those below it. The
+    /// context ends with func: such a request has no replies to merge.
     #[inline(always)]
     pub(super) fn short(
         host: &'a impl Host,
         parent: Option<Id>,
         (plan, of): (&'a PlanKey<'a>, &Particulars<'a>),
-        ids: &'a IdList,
+        (ids, context): (&'a IdList, &'a CallContext),
     ) -> Request<'a> {
         let (data, data_len) = (Data::Read(of.data), of.data.len() as u64);
         let (me, call, header) = (host.id(), of.call, of.header);
         let (position, total) = (of.position, of.total);
-        let (of, limit) = (RequestForm::Short(plan), Limit::In(Duration::from_micros(of.limit)));
+        let (of, limit) = (RequestForm::Short { plan, context }, Limit::In(Duration::from_micros(of.limit)));
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
@@ -131,7 +134,7 @@ impl<'a> Request<'a> {
         self.call
     }
 
-    /// The request's header: extra arguments, at most 65,536 bytes.
+    /// The request's header: extra arguments, at most 65,535 bytes.
     pub fn header(&self) -> &'a [u8] {
         self.header
     }
@@ -177,7 +180,7 @@ impl<'a> Request<'a> {
     pub fn tree(&self) -> Tree {
         let tree = match self.of {
             RequestForm::Job { request, .. } => request.tree.as_ref().ok().cloned(),
-            RequestForm::Short(plan) => plan.tree(),
+            RequestForm::Short { plan, .. } => plan.tree(),
         };
         // A call with an unknown tree never reaches a function.
         tree.unwrap_or_default()
@@ -187,7 +190,99 @@ impl<'a> Request<'a> {
     pub fn reply_wanted(&self) -> bool {
         match self.of {
             RequestForm::Job { request, .. } => request.reply_wanted,
-            RequestForm::Short(plan) => plan.reply_wanted(),
+            RequestForm::Short { plan, .. } => plan.reply_wanted(),
+        }
+    }
+
+    /// The limits of the call for what this id writes; [`u64::MAX`] if it has none.
+    pub fn reply_limits(&self) -> ReplyLimits {
+        match self.of {
+            RequestForm::Job { request, .. } => request.reply_limits,
+            // A request with limits is no short one.
+            RequestForm::Short { .. } => ReplyLimits::UNLIMITED,
+        }
+    }
+
+    /// The handle of func, which each id of the call executes.
+    pub fn func(&self) -> FuncHandle {
+        let (func, merges) = self.numbers();
+        FuncHandle::of_number(func, merges == Some(func))
+    }
+
+    /// The handle of the callback that merges the replies; `None` for the default aggregation, and for a func with
+    /// phases, which merges them itself.
+    pub fn callback(&self) -> Option<CallbackHandle> {
+        let (func, merges) = self.numbers();
+        merges.filter(|merges| *merges != func).map(CallbackHandle::of_number)
+    }
+
+    /// The name of func; `None` at a root that only watches and has not registered func.
+    pub fn func_name(&self) -> Option<Arc<str>> {
+        self.host.name(self.numbers().0)
+    }
+
+    /// The name of the [callback](Self::callback).
+    pub fn callback_name(&self) -> Option<Arc<str>> {
+        self.callback().and_then(|callback| self.host.name(callback.number()))
+    }
+
+    /// The numbers of func and of the function that merges.
+    fn numbers(&self) -> (u64, Option<u64>) {
+        match self.of {
+            RequestForm::Job { request, .. } => (request.func, request.callback),
+            RequestForm::Short { plan, .. } => (plan.func(), plan.callback()),
+        }
+    }
+
+    /// Leaves a value for the callbacks of the same call at this id. A call has one value at an id: a later one
+    /// replaces it.
+    ///
+    /// The value is dropped once, when the call has ended at this id and its function has returned, whatever ended it:
+    /// success, a failure, a cancel, a lost link, the time limit, or the end of the node. In a partial call it remains
+    /// if another parent adopts this id. If no callback can follow, it may be dropped as soon as func returns. It is
+    /// dropped on the thread that drives the node or on a worker, so its drop must be short and never block.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Tree};
+    ///
+    /// let functions = Functions::new();
+    /// let begin = functions.func("begin", |request, _| {
+    ///     request.set_context(0_u64);
+    ///     Ok(())
+    /// })?;
+    /// let count = functions.callback("count", |request, _child, own| {
+    ///     let merged = request.with_context(|merged: &mut u64| {
+    ///         *merged += 1;
+    ///         *merged
+    ///     });
+    ///     own.data = format!("{merged:?}").into_bytes();
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(4, LinkKind::Unix, &functions)?;
+    /// let call = Call::new(begin).callback(count).ids(0..4).tree(Tree::Flat);
+    /// assert_eq!(nodes.root().call(call)?.wait()?.data(), "Some(3)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_context<T: Any + Send>(&self, value: T) {
+        self.context().put(value);
+    }
+
+    /// Calls `act` with the value that a function of this call has [left](Self::set_context) at this id. `None` if
+    /// there is none of this type, or if the call of `act` is nested in another one.
+    pub fn with_context<T: Any + Send, R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.context().with(act)
+    }
+
+    /// Takes the value out that a function of this call has [left](Self::set_context) at this id; `None` if there is
+    /// none of this type.
+    pub fn take_context<T: Any + Send>(&self) -> Option<T> {
+        self.context().take()
+    }
+
+    fn context(&self) -> &CallContext {
+        match self.of {
+            RequestForm::Job { request, .. } => &request.context,
+            RequestForm::Short { context, .. } => context,
         }
     }
 
@@ -206,7 +301,7 @@ impl<'a> Request<'a> {
     pub fn is_cancelled(&self) -> bool {
         match self.of {
             RequestForm::Job { run, .. } => run.is_stopped(),
-            RequestForm::Short(_) => false,
+            RequestForm::Short { .. } => false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Frames: the 8-byte header in front of everything on a link, and the size limits (docs/wire.md, "Frame").
 
 /// Version of the wire format.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Length of a frame's header, in bytes.
 pub const FRAME_HEADER: usize = 8;
@@ -41,8 +41,9 @@ pub const EXTENT_MAX: usize = WINDOW as usize / 2;
 /// identified itself takes no more memory.
 pub const FIRST_MAX: usize = 512;
 
-/// Maximum length of a request header, in bytes: ARMCI_GPC_HLEN of the source.
-pub const HEADER_MAX: usize = 64 << 10;
+/// Maximum length of a request header, in bytes: the source demands less than ARMCI_GPC_HLEN, which is 64 KiB. Reply
+/// headers are not bounded by it: an aggregate has those of all ids.
+pub const HEADER_MAX: usize = (64 << 10) - 1;
 
 /// Maximum length of ids, shape and header of a request, in bytes: eight million scattered ids with their shape.
 pub const PREFIX_MAX: usize = 64 << 20;
@@ -105,7 +106,13 @@ impl Kind {
     /// The flag bits defined for this kind.
     fn known_flags(self) -> u8 {
         match self {
-            Kind::Request => flags::REPLY_WANTED | flags::FORWARD_FIRST | flags::PARTIAL | flags::ADOPTED,
+            Kind::Request => {
+                flags::REPLY_WANTED
+                    | flags::FORWARD_FIRST
+                    | flags::PARTIAL
+                    | flags::ADOPTED
+                    | flags::REPLY_LIMITS
+            }
             Kind::Segment | Kind::Window => flags::OF_RESPONSE,
             Kind::Hello => flags::RINGS | flags::EXTENTS,
             _ => 0,
@@ -127,6 +134,8 @@ pub mod flags {
     pub const PARTIAL: u8 = 4;
     /// REQUEST: a parent that was lost may already have sent it.
     pub const ADOPTED: u8 = 8;
+    /// REQUEST: the body begins with limits for what one id writes.
+    pub const REPLY_LIMITS: u8 = 16;
     /// SEGMENT, WINDOW: belongs to a response, not to a request.
     pub const OF_RESPONSE: u8 = 1;
 }
@@ -337,7 +346,7 @@ mod tests {
             refused([0, 0, 0, 0, 1, 4, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }
         ));
-        for bytes in [[0, 0, 0, 0, 2, 16, 0, 0], [0, 0, 0, 0, 2, 0, 1, 0], [0, 0, 0, 0, 2, 0, 0, 1]] {
+        for bytes in [[0, 0, 0, 0, 2, 32, 0, 0], [0, 0, 0, 0, 2, 0, 1, 0], [0, 0, 0, 0, 2, 0, 0, 1]] {
             assert!(matches!(refused(bytes), FrameError::UnknownFlags { .. }));
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::BufMut;
 use gpc_trees::Id;
 
-use super::CallId;
 use super::frame::{
     EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, flags, zero,
 };
+use super::{CallId, ReplyLimits};
 
 /// Encoding of the ids of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,8 @@ pub struct RequestHead {
     pub header_len: u32,
     /// Bytes of data.
     pub data_len: u64,
+    /// Whether the body begins with limits for replies; a flag of the frame.
+    pub has_reply_limits: bool,
     /// Time left of the call's limit.
     pub limit: Duration,
     /// Time since the call began, as far as known.
@@ -70,8 +72,8 @@ impl RequestHead {
     /// Bytes of the fixed part.
     pub const LENGTH: usize = 92;
 
-    /// Reads and checks the fixed part at the start of a REQUEST's payload.
-    pub fn parse(payload: &[u8]) -> Result<RequestHead, FrameError> {
+    /// Reads and checks the fixed part at the start of the payload of a REQUEST with these flags.
+    pub fn parse(flags: u8, payload: &[u8]) -> Result<RequestHead, FrameError> {
         let mut fields = Fields::new(Kind::Request, payload, Self::LENGTH)?;
         let bad =
             |field, value, expected| FrameError::BadField { kind: Kind::Request, field, value, expected };
@@ -95,6 +97,7 @@ impl RequestHead {
             ids_count: fields.u32(),
             header_len: fields.u32(),
             data_len: fields.u64(),
+            has_reply_limits: flags & flags::REPLY_LIMITS != 0,
             limit: Duration::from_micros(fields.u64()),
             shape_count: fields.u32(),
             age: Duration::from_millis(fields.u32().into()),
@@ -103,10 +106,14 @@ impl RequestHead {
             total: fields.u32(),
         };
         if head.header_len as usize > HEADER_MAX {
-            return Err(bad("header length", head.header_len.into(), "at most 65536"));
+            return Err(bad("header length", head.header_len.into(), "at most 65535"));
         }
         if head.prefix_len() > PREFIX_MAX as u64 {
-            return Err(bad("length of ids, shape and header", head.prefix_len(), "at most 67108864"));
+            return Err(bad(
+                "length of limits, ids, shape and header",
+                head.prefix_len(),
+                "at most 67108864",
+            ));
         }
         Ok(head)
     }
@@ -136,10 +143,11 @@ impl RequestHead {
         put_words(&words.as_flattened()[..Self::LENGTH / 4], out);
     }
 
-    /// Length of ids, shape and header together, in bytes.
+    /// Length of limits, ids, shape and header together, in bytes.
     pub fn prefix_len(&self) -> u64 {
+        let limits = if self.has_reply_limits { ReplyLimits::LENGTH as u64 } else { 0 };
         let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
-        ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
+        limits + ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
     }
 }
 

@@ -12,7 +12,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::streaming_reply::StreamingReply;
 pub use super::subtree_reply::SubtreeReply;
-use super::{Body, Failure, Report};
+use super::{Body, CallContext, Failure, ReplyLimits, Report};
 
 /// Identifier of one chained GPC: the initiator and the initiator's sequence number.
 ///
@@ -90,8 +90,12 @@ pub struct Request {
     pub merging: Merging,
     /// Workers that run func and callback at this id; not sent over the wire.
     pub classes: Classes,
+    /// Value that the functions of this id share; not sent over the wire.
+    pub context: CallContext,
     /// Whether replies are collected; if not, only bare completions travel up.
     pub reply_wanted: bool,
+    /// Limits for what one id writes.
+    pub reply_limits: ReplyLimits,
     /// Forward the request before executing func.
     pub forward_first: bool,
     /// Partial call: it goes on without lost ids.
@@ -128,7 +132,9 @@ impl Request {
             callback: None,
             merging: Merging::default(),
             classes: Classes::default(),
+            context: CallContext::default(),
             reply_wanted: true,
+            reply_limits: ReplyLimits::UNLIMITED,
             forward_first: false,
             partial: false,
             adopted: false,

@@ -9,6 +9,7 @@
 
 pub mod body;
 pub mod budget;
+pub mod call_context;
 pub mod cause_kind;
 pub mod coverage;
 pub mod failure;
@@ -21,6 +22,7 @@ pub mod level;
 pub mod message;
 pub mod payload;
 pub mod prefix;
+pub mod reply_limits;
 pub mod report;
 pub mod short;
 pub mod shown;
@@ -29,6 +31,7 @@ pub mod subtree_reply;
 
 pub use body::{Body, BodyUse, BodyWriter};
 pub use budget::{Budget, Share};
+pub use call_context::CallContext;
 pub use cause_kind::{CauseKind, OtherKind};
 pub use coverage::{Coverage, CoverageCounts, Status};
 pub use failure::{Cause, Failure, Reason, Stage};
@@ -36,5 +39,6 @@ pub use hello::Hello;
 pub use job::{Job, JobError};
 pub use message::{CallId, Message, Request, Response};
 pub use payload::Payload;
+pub use reply_limits::ReplyLimits;
 pub use report::Report;
 pub use shown::Shown;

@@ -1,4 +1,4 @@
-//! The start of a request's body: ids, shape and header (docs/wire.md, "REQUEST").
+//! The start of a request's body: limits, ids, shape and header (docs/wire.md, "REQUEST").
 
 use bytes::{BufMut, Bytes};
 use gpc_trees::{Id, IdList, Run, Shape, Tree};
@@ -6,7 +6,7 @@ use gpc_trees::{Id, IdList, Run, Shape, Tree};
 use super::frame::{FrameError, Kind, zero};
 use super::head::{IdsForm, RequestHead};
 use super::message::{Classes, Merging};
-use super::{Body, Request};
+use super::{Body, CallContext, ReplyLimits, Request};
 
 /// Looks up the tree registered under a wire id.
 pub type TreeLookup<'a> = &'a dyn Fn(u64) -> Option<Tree>;
@@ -34,6 +34,7 @@ pub fn request_head(request: &Request) -> RequestHead {
         ids_count: entries as u32,
         header_len: request.header.len() as u32,
         data_len: request.data.len(),
+        has_reply_limits: !request.reply_limits.is_unlimited(),
         limit: request.limit,
         age: request.age,
         skipped: request.skipped,
@@ -42,8 +43,11 @@ pub fn request_head(request: &Request) -> RequestHead {
     }
 }
 
-/// Appends ids, shape and header.
+/// Appends limits, ids, shape and header.
 pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
+    if !request.reply_limits.is_unlimited() {
+        request.reply_limits.emit(out);
+    }
     emit_ids(&request.ids, form, out);
     for size in shape(request).map_or(&[][..], Shape::sizes) {
         out.put_slice(&size.to_le_bytes());
@@ -61,6 +65,7 @@ pub fn parse_prefix(
     data: Body,
     trees: TreeLookup<'_>,
 ) -> Result<Request, FrameError> {
+    let (reply_limits, prefix) = parse_limits(head, prefix);
     let (ids_bytes, prefix) = prefix.split_at(head.ids_count as usize * head.ids_form.entry());
     let (shape_bytes, header) = prefix.split_at(head.shape_count as usize * 4);
     let ids = parse_ids(head.ids_form, ids_bytes).map_err(FrameError::Ids)?;
@@ -75,12 +80,14 @@ pub fn parse_prefix(
     Ok(Request {
         merging: Merging::default(),
         classes: Classes::default(),
+        context: CallContext::default(),
         call: head.call,
         position: head.position,
         total: head.total,
         func: head.func,
         callback: Some(head.callback).filter(|handle| *handle != 0),
         reply_wanted: flags & super::frame::flags::REPLY_WANTED != 0,
+        reply_limits,
         forward_first: flags & super::frame::flags::FORWARD_FIRST != 0,
         partial: flags & super::frame::flags::PARTIAL != 0,
         adopted: flags & super::frame::flags::ADOPTED != 0,
@@ -93,6 +100,14 @@ pub fn parse_prefix(
         header: Bytes::copy_from_slice(header),
         data,
     })
+}
+
+/// Returns the limits for replies, and the bytes after them.
+fn parse_limits<'a>(head: &RequestHead, prefix: &'a [u8]) -> (ReplyLimits, &'a [u8]) {
+    match prefix.split_first_chunk() {
+        Some((limits, rest)) if head.has_reply_limits => (ReplyLimits::parse(limits), rest),
+        _ => (ReplyLimits::UNLIMITED, prefix),
+    }
 }
 
 /// Appends the ids only.

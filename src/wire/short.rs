@@ -226,7 +226,10 @@ impl<'a> ShortRequest<'a> {
     /// The same of a request that was read by the general path, with its data; `room` is for the bytes of its ids. None if it would not be a short one.
     pub fn of(request: &'a Request, data: &'a [u8], room: &'a mut Vec<u8>) -> Option<ShortRequest<'a>> {
         let Request { call, func, callback, reply_wanted, forward_first, ids, header, .. } = request;
-        let usual = !request.partial && !request.adopted && request.skipped == 0;
+        let usual = !request.partial
+            && !request.adopted
+            && request.skipped == 0
+            && request.reply_limits.is_unlimited();
         let tree = request.tree.as_ref().ok().filter(|_| usual)?;
         let (func, callback) = (*func, *callback);
         let (reply_wanted, forward_first) = (*reply_wanted, *forward_first);
@@ -317,6 +320,7 @@ impl Template {
             ids_count: ids_count as u32,
             header_len: 0,
             data_len: 0,
+            has_reply_limits: false,
             limit: Duration::ZERO,
             age: Duration::ZERO,
             shape_count: 0,

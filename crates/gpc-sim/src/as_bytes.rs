@@ -41,12 +41,13 @@ fn request_read(request: &Request) -> Result<Request, FrameError> {
         (request.forward_first, flags::FORWARD_FIRST),
         (request.partial, flags::PARTIAL),
         (request.adopted, flags::ADOPTED),
+        (!request.reply_limits.is_unlimited(), flags::REPLY_LIMITS),
     ];
     let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
     let mut bytes = Vec::new();
     head.emit(&mut bytes);
     emit_prefix(request, head.ids_form, &mut bytes);
-    let read = RequestHead::parse(&bytes)?;
+    let read = RequestHead::parse(flags, &bytes)?;
     let data = request.data.fork();
     let read = parse_prefix(&read, flags, &bytes[RequestHead::LENGTH..], data, &|_| None)?;
     Ok(Request { age: request.age, left: request.left, ..read })

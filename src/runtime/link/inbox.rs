@@ -413,7 +413,7 @@ impl Inbox {
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        let head = RequestHead::parse(payload)?;
+        let head = RequestHead::parse(flags, payload)?;
         let body = &payload[RequestHead::LENGTH..];
         let whole = head.prefix_len().saturating_add(head.data_len);
         if body.len() as u64 > whole {

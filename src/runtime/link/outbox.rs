@@ -627,6 +627,7 @@ fn request_flags(request: &Request) -> u8 {
         (request.forward_first, flags::FORWARD_FIRST),
         (request.partial, flags::PARTIAL),
         (request.adopted, flags::ADOPTED),
+        (!request.reply_limits.is_unlimited(), flags::REPLY_LIMITS),
     ];
     bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit)
 }

@@ -19,6 +19,7 @@ fn request() -> RequestHead {
         ids_count: 6,
         header_len: 7,
         data_len: 8 << 33,
+        has_reply_limits: false,
         limit: Duration::from_micros(9),
         age: Duration::from_millis(10),
         shape_count: 11,
@@ -35,7 +36,7 @@ fn read_request(head: &RequestHead) -> Result<RequestHead, FrameError> {
     let mut bytes = Vec::new();
     head.emit(&mut bytes);
     assert_eq!(bytes.len(), RequestHead::LENGTH);
-    RequestHead::parse(&bytes)
+    RequestHead::parse(if head.has_reply_limits { flags::REPLY_LIMITS } else { 0 }, &bytes)
 }
 
 fn read_response(head: &ResponseHead) -> Result<ResponseHead, FrameError> {
@@ -51,6 +52,8 @@ fn ids_shape_and_header_of_a_request_have_limits() {
         let head = RequestHead { ids_form, ..request() };
         assert_eq!(read_request(&head), Ok(head));
         assert_eq!(head.prefix_len(), 6 * ids_form.entry() as u64 + 4 * 11 + 7);
+        let limited = RequestHead { has_reply_limits: true, ..head };
+        assert_eq!((read_request(&limited), limited.prefix_len()), (Ok(limited), head.prefix_len() + 16));
         let header = |header_len| read_request(&RequestHead { header_len, ..head }).is_ok();
         assert_eq!([HEADER_MAX as u32, HEADER_MAX as u32 + 1].map(header), [true, false]);
         let entries = PREFIX_MAX as u32 / ids_form.entry() as u32;
@@ -60,10 +63,13 @@ fn ids_shape_and_header_of_a_request_have_limits() {
         assert!(fits(entries, 0, 0) && fits(0, PREFIX_MAX as u32 / 4, 0));
         assert!(!fits(entries, 0, 1) && !fits(entries, 1, 0) && !fits(u32::MAX, u32::MAX, 0));
     }
-    assert!(RequestHead::parse(&[0; RequestHead::LENGTH - 1]).is_err());
+    assert!(RequestHead::parse(0, &[0; RequestHead::LENGTH - 1]).is_err());
     let mut other_form = [0; RequestHead::LENGTH];
     other_form[44] = 2;
-    assert!(matches!(RequestHead::parse(&other_form), Err(FrameError::BadField { field: "ids form", .. })));
+    assert!(matches!(
+        RequestHead::parse(0, &other_form),
+        Err(FrameError::BadField { field: "ids form", .. })
+    ));
 }
 
 #[test]

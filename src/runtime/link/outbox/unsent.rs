@@ -77,7 +77,7 @@ fn requests_of(mut frames: &[u8]) -> Option<(Vec<u8>, BTreeSet<CallId>)> {
         frames = rest;
         match header.kind {
             Kind::Request => {
-                calls.insert(RequestHead::parse(payload).ok()?.call);
+                calls.insert(RequestHead::parse(header.flags, payload).ok()?.call);
             }
             Kind::Segment if header.flags & flags::OF_RESPONSE == 0 => {
                 calls.get(&call_of(header.kind, payload)?)?;
