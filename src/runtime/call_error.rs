@@ -7,6 +7,7 @@ use gpc_trees::{Id, IdList, IdsError};
 use super::by_id::ById;
 use super::functions_error::FunctionsError;
 use super::plan::Plan;
+use crate::wire::frame::HEADER_MAX;
 use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
 
 /// Why a call has no outcome.
@@ -55,7 +56,7 @@ pub enum CallError {
     #[error("the caller only watches, but stands in the list of ids")]
     WatcherListed,
     /// The header is too long; nothing was sent.
-    #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
+    #[error("a header of {0} bytes is over the limit of {HEADER_MAX}: send it as data")]
     Header(usize),
     /// The node's queue of calls is full at present; nothing was sent.
     #[error("the node is busy: its queue of calls is full; a polled node makes room in progress()")]

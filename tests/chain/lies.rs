@@ -56,7 +56,7 @@ fn a_failure_that_blames_an_id_of_another_slice_is_the_childs_own() {
     }
 }
 
-fn partial_of_one(data: &str) -> Answer {
+pub(crate) fn partial_of_one(data: &str) -> Answer {
     let [header, data] =
         ["0 ".to_string(), format!("{} {data}", data.len())].map(|text| text.into_bytes().into());
     let report = Report { coverage: Coverage::all(Status::Done, 1), ..Report::default() };

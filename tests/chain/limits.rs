@@ -246,7 +246,7 @@ fn a_header_over_the_limit_of_the_wire_is_refused_before_it_is_sent() {
     let header = |len| Start { header: vec![0; len].into(), ..start("0-1") };
     let mut one = One::new(0);
     let outputs = one.start(header(HEADER_MAX + 1));
-    assert!(outputs[0].contains("a header of 65537 bytes is over the limit of 65536"), "{outputs:?}");
+    assert!(outputs[0].contains("a header of 65536 bytes is over the limit of 65535"), "{outputs:?}");
     assert_eq!(one.start(header(HEADER_MAX)), ["run func"]);
 }
 

@@ -15,6 +15,7 @@ mod partial;
 mod partial_check;
 mod partial_worlds;
 mod properties;
+mod reply_limits;
 mod spot;
 mod steps;
 mod streaming;

@@ -10,7 +10,7 @@ use chained_gpc::chain::{
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
 use chained_gpc::wire::{
-    Body, Budget, CallId, CauseKind, Coverage, Message, Reason, Request, Response, Stage, Status,
+    Body, Budget, CallId, CauseKind, Coverage, Message, Reason, ReplyLimits, Request, Response, Stage, Status,
 };
 use gpc_trees::{Id, Shape, Tree};
 use proptest::prelude::*;
@@ -313,11 +313,13 @@ fn what_is_unusual_goes_the_long_way() {
     let fresh = |request: Request| may(&mut Spotter::new(config()), &request);
     assert!(fresh(request("1")) && fresh(request("1-2")));
     let shape = Shape::from_sizes(vec![1]).unwrap();
+    let limits = ReplyLimits { header_max: 1 << 40, ..ReplyLimits::UNLIMITED };
     for (what, unusual) in [
         ("is another's", request("2")),
         ("has replies to merge", Request { callback: Some(9), ..request("1-2") }),
         ("has too many children", Request { tree: Ok(Tree::Flat), ..request("1-2000") }),
         ("is partial", Request { partial: true, ..request("1") }),
+        ("has limits for replies", Request { reply_limits: limits, ..request("1") }),
         ("may have been sent before", Request { adopted: true, ..request("1") }),
         ("comes from an adopter", Request { skipped: 1, ..request("1") }),
         ("has a tree that is not known here", Request { tree: Err(77), ..request("1") }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Merging};
-use chained_gpc::wire::{Body, Message, Request, Stage};
+use chained_gpc::wire::{Body, Message, ReplyLimits, Request, Stage};
 use gpc_trees::{Id, Layout, Limits, Tree};
 
 use super::model::{aggregate, call, ids, leaves, text};
@@ -283,6 +283,7 @@ fn a_job_and_a_forwarded_request_hold_all_that_came() {
     let came = Request {
         reply_wanted: false,
         forward_first: true,
+        reply_limits: ReplyLimits { header_max: 5, data_max: 6 },
         header: "extra".into(),
         data: Body::whole("bulk"),
         tree: Ok(Tree::Chain),
@@ -298,6 +299,7 @@ fn a_job_and_a_forwarded_request_hold_all_that_came() {
     assert_eq!((sent.ids.to_string(), job.request.ids.to_string()), ("7,3".into(), "1,7,3".into()));
     for request in [&**sent, &*job.request] {
         assert_eq!((request.call, request.func, request.callback), (came.call, 7, Some(9)));
+        assert_eq!(request.reply_limits, came.reply_limits);
         assert_eq!(
             (request.reply_wanted, request.forward_first, &request.tree),
             (false, true, &Ok(Tree::Chain))

@@ -45,6 +45,8 @@ fn request(data: Body) -> Request {
         callback: None,
         merging: Default::default(),
         classes: Default::default(),
+        context: Default::default(),
+        reply_limits: Default::default(),
         reply_wanted: true,
         forward_first: true,
         partial: false,

@@ -16,8 +16,8 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Report, Request, Response,
-    Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, ReplyLimits, Report, Request,
+    Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 
@@ -76,7 +76,9 @@ fn request() -> Request {
         callback: None,
         merging: Default::default(),
         classes: Default::default(),
+        context: Default::default(),
         reply_wanted: true,
+        reply_limits: Default::default(),
         forward_first: false,
         partial: false,
         adopted: false,
@@ -148,6 +150,10 @@ fn requests() {
         "REQUEST with an explicit shape",
         Request { call, tree: Ok(Tree::Explicit(shape)), ..request() },
     );
+    let call = CallId { sequence: 261, ..CALL };
+    let reply_limits = ReplyLimits { header_max: 16, ..ReplyLimits::UNLIMITED };
+    let callback = Some(0x1122_3344_5566_7788);
+    holds_request("REQUEST with limits for replies", Request { call, reply_limits, callback, ..request() });
     let call = CallId { sequence: 262, ..CALL };
     // A part of a millisecond counts as one.
     let age = Duration::from_micros(299_001);
@@ -281,7 +287,7 @@ fn the_kinds_of_the_document_are_those_of_the_code() {
 /// Each example is tested above; a new example in the document needs a test here.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 23);
+    assert_eq!(examples().len(), 24);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
     assert!((1..=14).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }
@@ -293,7 +299,7 @@ fn the_limits_of_the_document_are_those_of_the_code() {
         DOCUMENT.contains("above 600,000 (ten minutes, `PAUSE_MAX`)") && PAUSE_MAX.as_millis() == 600_000
     );
     assert!(DOCUMENT.contains("at most 64 MiB (`PREFIX_MAX`)") && PREFIX_MAX == 64 << 20);
-    assert!(DOCUMENT.contains("the header at most 65,536 bytes") && HEADER_MAX == 65_536);
+    assert!(DOCUMENT.contains("the header at most 65,535 bytes") && HEADER_MAX == 65_535);
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
     assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
     assert!(DOCUMENT.contains("sends 4,194,304 (`WINDOW`)") && WINDOW == 4_194_304);

@@ -1,4 +1,4 @@
-//! Names of trees: `binary`, `kary:8`, `file:PATH`, or the name of a registered split.
+//! Names of trees: `binary`, `kary:8`, `file:PATH`, or the name or number of a registered split.
 //!
 //! A name is parsed and printed; the file that it names is never opened here. Source: *Trees* in the design.
 
@@ -14,10 +14,10 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum TreeName {
-    /// `binary`, the default.
+    /// `binary` or `0`, the default.
     #[default]
     Binary,
-    /// `binomial`.
+    /// `binomial` or `1`.
     Binomial,
     /// `kary:K`, K at least 1.
     Kary(NonZeroU32),
@@ -41,11 +41,29 @@ pub enum TreeName {
     },
     /// `hosts+TREE`: the same, if the launcher of the processes knows the hosts.
     KnownHosts(Tree),
-    /// Any other name: a registered split.
+    /// Any other name, or a number of at least 2: a registered split.
     Registered(SplitName),
 }
 
 impl TreeName {
+    /// Returns the tree of a number, as the source counts trees: 0 is binary, 1 is binomial, and a higher number names
+    /// the split that is registered under it.
+    ///
+    /// ```
+    /// use gpc_trees::{Group, Registered, Registry, Tree, TreeName};
+    ///
+    /// let star = Registered::new("2", |n, groups| groups.extend((1..n).map(|start| Group { start, len: 1 })))?;
+    /// let mut trees = Registry::new();
+    /// trees.register(star.clone())?;
+    /// assert_eq!(trees.named(&TreeName::numbered(1))?, Tree::Binomial);
+    /// assert_eq!(trees.named(&TreeName::numbered(2))?, Tree::Registered(star));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn numbered(number: u32) -> TreeName {
+        // The number of every other tree is a name.
+        number.to_string().parse().unwrap_or_default()
+    }
+
     /// The tree, if the name is that of a built-in one.
     pub fn built_in(&self) -> Option<Tree> {
         match self {
@@ -86,8 +104,8 @@ impl FromStr for TreeName {
                 return Ok(TreeName::File(path.to_owned()));
             }
             "hosts" => return hosts(text, parameter),
-            "binary" => TreeName::Binary,
-            "binomial" => TreeName::Binomial,
+            "binary" | "0" => TreeName::Binary,
+            "binomial" | "1" => TreeName::Binomial,
             "chain" => TreeName::Chain,
             "flat" => TreeName::Flat,
             other => TreeName::Registered(other.parse()?),

@@ -12,7 +12,8 @@ const RESERVED: [&str; 10] =
     ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file", "hosts", "explicit"];
 
 /// The name of a registered split: a lower-case letter, then lower-case letters, digits, `_` and `-`, 64
-/// bytes at most, and none of the words of the built-in trees.
+/// bytes at most, and none of the words of the built-in trees. Or a number, as in the source: a decimal number of 32
+/// bits, at least 2, without leading zeros. 0 and 1 are built-in trees.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SplitName(Box<str>);
 
@@ -71,6 +72,13 @@ impl FromStr for SplitName {
     fn from_str(text: &str) -> Result<SplitName, NameError> {
         let tail =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+        // Not `02`, which would be another name of the same number.
+        if let Some(number) = text.parse::<u32>().ok().filter(|number| number.to_string() == text) {
+            return match number {
+                0 | 1 => Err(NameError::Reserved { name: text.to_owned() }),
+                _ => Ok(SplitName(text.into())),
+            };
+        }
         let well_formed = text.len() <= MAX_NAME_BYTES
             && text.starts_with(|first: char| first.is_ascii_lowercase())
             && text.bytes().all(tail);
@@ -101,7 +109,7 @@ impl fmt::Display for NameError {
                 f,
                 "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, \
                  file:PATH, hosts:PATH+TREE and the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, \
-                 {MAX_NAME_BYTES} at most)"
+                 {MAX_NAME_BYTES} at most, or a number: 0 is binary, 1 binomial)"
             ),
             NameError::Reserved { name } => {
                 write!(f, "{name} is a word of the built-in trees and cannot name a registered split")

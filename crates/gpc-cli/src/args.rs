@@ -121,8 +121,8 @@ pub struct CallArgs {
     #[arg(conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// Tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if the hosts
-    /// are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, hosts+binomial with IMPI
+    /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if the
+    /// hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, hosts+binomial with IMPI
     #[arg(long, value_name = "TREE")]
     pub tree: Option<TreeName>,
 
@@ -306,7 +306,7 @@ Example, each in a terminal of its own:
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = TREE_EXAMPLES, group = ArgGroup::new("what").args(["tree", "check"]).required(true))]
 pub struct TreeArgs {
-    /// Tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
     #[arg(value_name = "TREE")]
     pub tree: Option<TreeName>,
 
@@ -360,8 +360,8 @@ pub struct SimArgs {
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)), required_unless_present = "fit")]
     pub n: Option<u32>,
 
-    /// Tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for the costs of this run), loggp:LAG
-    /// or file:PATH; binary by default, any with --runs
+    /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp (the fastest for the costs of this run),
+    /// loggp:LAG or file:PATH; binary by default, any with --runs
     #[arg(long, value_name = "TREE")]
     pub tree: Option<SimTree>,
 

@@ -115,6 +115,10 @@ mod tests {
         let sketch =
             |name: &str, n| sketch_of(&name.parse().unwrap(), n).map_err(|refused| refused.to_string());
         assert_eq!(sketch("binary", Some(7)).unwrap().nodes(), 7);
+        for (number, name) in [("0", "binary"), ("1", "binomial")] {
+            assert_eq!(sketch(number, Some(7)).unwrap().summary(), sketch(name, Some(7)).unwrap().summary());
+        }
+        assert!(sketch("2", Some(7)).unwrap_err().starts_with("no tree is named `2`; write binary"));
         assert_eq!(sketch("binary", None).unwrap_err(), "say over how many ids, as in `gpc tree binary 16`");
         for n in [Some(7), None] {
             assert!(sketch("mine", n).unwrap_err().starts_with("no tree is named `mine`; write binary"));

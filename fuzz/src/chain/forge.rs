@@ -103,6 +103,8 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
         callback: (flags & 1 != 0).then_some(9),
         merging: Default::default(),
         classes: Default::default(),
+        context: Default::default(),
+        reply_limits: Default::default(),
         reply_wanted: flags & 2 == 0,
         forward_first: flags & 4 != 0,
         partial: flags & 8 != 0,

@@ -18,8 +18,8 @@ use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
 use chained_gpc::wire::head::WindowRef;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request,
-    Response, Stage, Status,
+    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, ReplyLimits, Report,
+    Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
@@ -201,7 +201,12 @@ impl Model {
             callback: (ids == 2).then_some(9),
             merging: Default::default(),
             classes: Default::default(),
+            context: Default::default(),
             reply_wanted: ids != 3,
+            reply_limits: match header % 3 {
+                0 => ReplyLimits { header_max: header as u64, data_max: call.sequence },
+                _ => ReplyLimits::UNLIMITED,
+            },
             forward_first: arriving,
             partial: ids == 4,
             adopted: ids == 5,
@@ -462,6 +467,8 @@ fn request(sequence: u64, ids: IdList, data: Body) -> Message {
         callback: None,
         merging: Default::default(),
         classes: Default::default(),
+        context: Default::default(),
+        reply_limits: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

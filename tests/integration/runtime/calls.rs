@@ -117,7 +117,7 @@ fn headers_and_data_go_both_ways() {
             Ok(())
         });
         let nodes = LocalNodes::start(4, LinkKind::Tcp, &functions).unwrap();
-        let (header, data) = (vec![7u8; 65_536], b"small".to_vec());
+        let (header, data) = (vec![7u8; 65_535], b"small".to_vec());
         let call = Call::new(swap.unwrap()).ids(0..4).header(header.clone()).data(data.clone());
         for reply in replies_of(nodes.root().call(call).unwrap()) {
             assert_eq!((&reply.header[..], &reply.data[..]), (&data[..], &header[..]), "id {}", reply.id);

@@ -9,6 +9,7 @@ mod at_rest;
 mod callers;
 mod calls;
 mod common;
+mod contexts;
 mod credit;
 mod data;
 mod errors;

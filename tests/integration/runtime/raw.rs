@@ -307,6 +307,8 @@ pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdL
         callback: None,
         merging: Default::default(),
         classes: Default::default(),
+        context: Default::default(),
+        reply_limits: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

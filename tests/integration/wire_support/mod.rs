@@ -11,7 +11,7 @@ use chained_gpc::runtime::link::{Context, Event, Handover, Inbox, Outbox, PARTS_
 use chained_gpc::wire::body::{self, Extent, Sealed};
 use chained_gpc::wire::frame::FrameError;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{CallId, Failure, Hello, Job, Message, Request, Response};
+use chained_gpc::wire::{CallId, Failure, Hello, Job, Message, ReplyLimits, Request, Response};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
@@ -194,6 +194,7 @@ pub(crate) fn written(message: Message) -> Bytes {
 pub(crate) struct Seen {
     pub(crate) call: CallId,
     pub(crate) flags: (bool, bool),
+    pub(crate) reply_limits: ReplyLimits,
     pub(crate) partial: (bool, bool, u32),
     pub(crate) times: (std::time::Duration, std::time::Duration),
     pub(crate) place: (u32, u32),
@@ -215,6 +216,7 @@ impl Seen {
         Seen {
             call: request.call,
             flags: (request.reply_wanted, request.forward_first),
+            reply_limits: request.reply_limits,
             partial: (request.partial, request.adopted, request.skipped),
             times: (request.age, request.left),
             place: (request.position, request.total),

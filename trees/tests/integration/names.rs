@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use std::num::NonZeroU32;
 
 fn names() -> impl Strategy<Value = TreeName> {
-    let word = "[a-z][a-z0-9_-]{0,63}".prop_filter_map("reserved", |text| text.parse::<SplitName>().ok());
+    let word = "[a-z][a-z0-9_-]{0,63}|[1-9][0-9]{0,9}"
+        .prop_filter_map("reserved", |text| text.parse::<SplitName>().ok());
     prop_oneof![
         Just(TreeName::Binary),
         Just(TreeName::Binomial),
@@ -112,7 +113,21 @@ fn wrong_names_say_what_is_allowed() {
     );
     assert_eq!(told("file:"), "a tree file needs a path, as in file:my.tree");
     assert_eq!(told("file"), "a tree file needs a path, as in file:my.tree");
-    for junk in ["", "Binary", "9lives", "a b", " binary", "\u{e4}", "-x", &"x".repeat(65)] {
+    for junk in [
+        "",
+        "Binary",
+        "9lives",
+        "02",
+        "00",
+        "+2",
+        "-2",
+        "4294967296",
+        "a b",
+        " binary",
+        "\u{e4}",
+        "-x",
+        &"x".repeat(65),
+    ] {
         let told = told(junk);
         assert!(told.contains("names no tree: allowed are binary, binomial, kary:K"), "{told}");
     }
@@ -129,6 +144,27 @@ fn a_split_is_not_registered_under_a_word_of_the_built_in_trees() {
         assert_eq!(refused, Err(NameError::Reserved { name: word.to_owned() }));
     }
     assert!(matches!(Registered::new("Mine", |_, _| {}), Err(NameError::NotAName { .. })));
+}
+
+/// The source counts trees: 0 and 1 are built in, and any higher number may be registered.
+#[test]
+fn a_tree_has_a_name_or_a_number() {
+    assert_eq!([0, 1].map(TreeName::numbered), [TreeName::Binary, TreeName::Binomial]);
+    assert_eq!("hosts+1".parse(), Ok(TreeName::KnownHosts(Tree::Binomial)));
+    for taken in ["0", "1"] {
+        let refused = Registered::new(taken, |_, _| {});
+        assert_eq!(refused, Err(NameError::Reserved { name: taken.to_owned() }));
+        assert!(format!("{taken}:2").parse::<TreeName>().is_err());
+    }
+    let mut registry = Registry::new();
+    for number in [2, 17, u32::MAX] {
+        let split = chain(&number.to_string());
+        registry.register(split.clone()).unwrap();
+        assert_eq!(TreeName::numbered(number).to_string(), number.to_string());
+        assert_eq!(registry.named(&TreeName::numbered(number)), Ok(Tree::Registered(split)));
+    }
+    let told = registry.named(&TreeName::numbered(3)).unwrap_err().to_string();
+    assert!(told.starts_with("no tree named 3 is registered; there are"), "{told}");
 }
 
 #[test]

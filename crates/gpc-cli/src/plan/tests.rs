@@ -89,8 +89,8 @@ fn what_is_wrong_is_said_before_anything_is_started() {
             .starts_with("cannot read the data of --data /nowhere/x: No such file")
     );
     assert!(refused("echo -n 2 --link carrier-pigeon").contains("[possible values: tcp, unix, shm]"));
-    let long = refused(&format!("echo -n 2 --header {}", "x".repeat(65_537)));
-    assert!(long.starts_with("--header has 65537 bytes, at most 65536"), "{long}");
+    let long = refused(&format!("echo -n 2 --header {}", "x".repeat(65_536)));
+    assert!(long.starts_with("--header has 65536 bytes, at most 65535"), "{long}");
 }
 
 #[test]

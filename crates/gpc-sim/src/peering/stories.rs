@@ -229,7 +229,7 @@ fn who_waits_keeps_its_place_from_another_key() {
 /// entry. It was taken for a port scan, which sends nothing.
 #[test]
 fn a_first_frame_that_is_no_hello_is_told_of() {
-    let other_version = [&[48, 0, 0, 0, 1, 0, 0, 0][..], b"cGPC", &[3, 0], &[0; 42]].concat();
+    let other_version = [&[48, 0, 0, 0, 1, 0, 0, 0][..], b"cGPC", &[2, 0], &[0; 42]].concat();
     for bytes in [&b"\x01\0\0\0\x07\0\0\0\x01"[..], &other_version] {
         let mut node = side(1, &[2], None);
         node.accept(0, Transport::User);

@@ -102,6 +102,8 @@ pub(super) fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> 
         callback: None,
         merging: Default::default(),
         classes: Default::default(),
+        context: Default::default(),
+        reply_limits: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: skipped > 0,

@@ -101,7 +101,7 @@ fn what_cannot_be_measured_is_said_before_anything_starts() {
             .starts_with("cannot read the earlier results /nowhere/x.json: No such file")
     );
     let header = "x".repeat(HEADER_MAX + 1);
-    assert!(refused(&format!("echo -n 4 --header {header}")).contains("at most 65536"));
+    assert!(refused(&format!("echo -n 4 --header {header}")).contains("at most 65535"));
 }
 
 #[test]
