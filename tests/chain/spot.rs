@@ -332,6 +332,8 @@ fn what_is_unusual_goes_the_long_way() {
     ] {
         assert!(!fresh(unusual), "one that {what}");
     }
+    let begins = |begin: Start| Spotter::new(Config::new(0, 5)).start(&begin, Ok(Reply::default())).is_some();
+    assert!(begins(start("0-1")) && !begins(Start { reply_limits: limits, ..start("0-1") }));
     // While a function runs, others wait.
     let mut one = Spotter::new(Config { calls_max: 9, ..config() });
     one.0.request(0, request("1"));

@@ -27,6 +27,7 @@ mod meeting;
 mod membership;
 mod membership_model;
 mod memory;
+mod named;
 mod partial;
 mod parts;
 mod pauses;
