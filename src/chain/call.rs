@@ -405,7 +405,7 @@ impl Call {
     /// there are many.
     fn index_from(&mut self, first: usize) {
         let children = self.children.as_deref().unwrap_or_default();
-        if self.request.callback.is_some() && self.request.merging == Merging::InListOrder {
+        if self.request.callback.is_some() && self.request.local.merging == Merging::InListOrder {
             let order = self.order.get_or_insert_default();
             let new = children[first..].iter().zip(first as u32..);
             new.for_each(|(child, index)| order.expect(child.group.start, index));

@@ -120,7 +120,7 @@ impl Node {
     pub fn needs_workers(&self, ticket: u64) -> u64 {
         let call = self.tickets.get(&ticket).and_then(|id| self.calls.named(*id));
         let Some(call) = call else { return 0 };
-        let classes = call.request.classes;
+        let classes = call.request.local.classes;
         let func = matches!(call.own, OwnPart::Pending | OwnPart::Taking(_));
         let callback = call.request.callback.is_some() && call.request.ids.len() > 1;
         let bit = |needed: bool, class: u8| u64::from(needed) << class.min(63);

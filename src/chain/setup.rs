@@ -12,7 +12,7 @@ use super::retained_answers::RETENTION;
 use super::{Node, Output, Start, Time};
 use crate::hint::unlikely;
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
-use crate::wire::message::{Answer, Response};
+use crate::wire::message::{Answer, Local, Response};
 use crate::wire::prefix::request_head;
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Stage, Status};
 
@@ -24,8 +24,7 @@ impl Node {
         let request = Arc::new(Request {
             func: start.func,
             callback: start.callback,
-            merging: start.merging,
-            classes: start.classes,
+            local: Local { merging: start.merging, classes: start.classes, ..Local::default() },
             reply_wanted: start.reply_wanted,
             reply_limits: start.reply_limits,
             forward_first: start.forward_first,

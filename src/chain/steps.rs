@@ -13,8 +13,8 @@ use super::load::{Delayed, Unasked, WaitingWork};
 use super::retained_answers::RETENTION;
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
-use crate::wire::message::{Answer, Classes, Merging, Response};
-use crate::wire::{CallContext, CallId, Cause, CauseKind, Message, Reason, Request, Stage};
+use crate::wire::message::{Answer, Local, Response};
+use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
 
 /// Maximum fan-out of a peer's request: no process has links for more, and a few bytes of ids can name any number.
 const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
@@ -39,13 +39,14 @@ impl Node {
                     self.forward(slot);
                 }
                 Step::Func => {
-                    call.job = JobState::Queued(self.run_queue.enter(call.request.classes.func, slot));
+                    call.job = JobState::Queued(self.run_queue.enter(call.request.local.classes.func, slot));
                     return;
                 }
                 // After the time for reports, callback merges nothing more.
                 Step::Callback if call.late && call.is_over(now) => return,
                 Step::Callback => {
-                    call.job = JobState::Queued(self.run_queue.enter(call.request.classes.callback, slot));
+                    call.job =
+                        JobState::Queued(self.run_queue.enter(call.request.local.classes.callback, slot));
                     return;
                 }
                 Step::Respond => return self.respond(slot),
@@ -306,9 +307,7 @@ impl Node {
             func: request.func,
             callback: request.callback,
             // Each id sets its own.
-            merging: Merging::default(),
-            classes: Classes::default(),
-            context: CallContext::default(),
+            local: Local::default(),
             reply_wanted: request.reply_wanted,
             reply_limits: request.reply_limits,
             forward_first: request.forward_first,

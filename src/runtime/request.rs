@@ -281,7 +281,7 @@ impl<'a> Request<'a> {
 
     fn context(&self) -> &CallContext {
         match self.of {
-            RequestForm::Job { request, .. } => &request.context,
+            RequestForm::Job { request, .. } => &request.local.context,
             RequestForm::Short { context, .. } => context,
         }
     }

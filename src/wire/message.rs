@@ -72,6 +72,17 @@ pub struct Classes {
     pub callback: u8,
 }
 
+/// What each id adds to its request, from its own registration of the functions. It is not sent.
+#[derive(Clone, Default, Debug)]
+pub struct Local {
+    /// Order in which callback merges the replies.
+    pub merging: Merging,
+    /// Workers that run func and callback.
+    pub classes: Classes,
+    /// Value that the functions share.
+    pub context: CallContext,
+}
+
 /// A call as one id receives it. Cloning is cheap: large parts are shared.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -85,13 +96,8 @@ pub struct Request {
     pub func: u64,
     /// Hash of the name of the function that merges replies; `None` for the default aggregation.
     pub callback: Option<u64>,
-    /// Order in which callback merges the replies at this id. It comes from the id's own registration of callback and
-    /// is not sent over the wire.
-    pub merging: Merging,
-    /// Workers that run func and callback at this id; not sent over the wire.
-    pub classes: Classes,
-    /// Value that the functions of this id share; not sent over the wire.
-    pub context: CallContext,
+    /// What this id adds for itself; not sent over the wire.
+    pub local: Local,
     /// Whether replies are collected; if not, only bare completions travel up.
     pub reply_wanted: bool,
     /// Limits for what one id writes.
@@ -130,9 +136,7 @@ impl Request {
             total: ids.len(),
             func: 0,
             callback: None,
-            merging: Merging::default(),
-            classes: Classes::default(),
-            context: CallContext::default(),
+            local: Local::default(),
             reply_wanted: true,
             reply_limits: ReplyLimits::UNLIMITED,
             forward_first: false,

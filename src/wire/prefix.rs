@@ -5,8 +5,8 @@ use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
 use super::frame::{FrameError, Kind, zero};
 use super::head::{IdsForm, RequestHead};
-use super::message::{Classes, Merging};
-use super::{Body, CallContext, ReplyLimits, Request};
+use super::message::Local;
+use super::{Body, ReplyLimits, Request};
 
 /// Looks up the tree registered under a wire id.
 pub type TreeLookup<'a> = &'a dyn Fn(u64) -> Option<Tree>;
@@ -78,9 +78,7 @@ pub fn parse_prefix(
         return Err(FrameError::BadField { kind, field: "total", value, expected });
     }
     Ok(Request {
-        merging: Merging::default(),
-        classes: Classes::default(),
-        context: CallContext::default(),
+        local: Local::default(),
         call: head.call,
         position: head.position,
         total: head.total,

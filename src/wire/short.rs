@@ -11,7 +11,6 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use super::head::{IdsForm, RequestHead, ResponseHead, whole_ms};
-use super::message::Merging;
 use super::prefix::{emit_ids, parse_ids, smaller_form};
 use super::{Body, CallId, Request};
 use crate::hint::unlikely;
@@ -389,7 +388,6 @@ impl Particulars<'_> {
     pub fn request(&self, plan: &PlanKey<'_>, ids: IdList) -> Option<Request> {
         let tree = plan.tree()?;
         Some(Request {
-            merging: Merging::default(),
             position: self.position,
             total: self.total,
             func: plan.func(),

@@ -184,7 +184,7 @@ impl Besieged {
                     left: 2 * limit,
                     call,
                     callback,
-                    merging: Default::default(),
+                    local: Default::default(),
                     reply_wanted,
                     forward_first,
                     limit,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
-use chained_gpc::wire::message::{Answer, Merging};
+use chained_gpc::wire::message::{Answer, Local, Merging};
 use chained_gpc::wire::{Body, Message, ReplyLimits, Request, Stage};
 use gpc_trees::{Id, Layout, Limits, Tree};
 
@@ -51,7 +51,10 @@ fn callback_merges_in_list_order_whoever_answers_first() {
 #[test]
 fn a_commutative_callback_merges_as_replies_come() {
     let mut one = One::new(1);
-    one.request(0, Request { merging: Merging::AsTheyCome, ..merging("1-5") });
+    one.request(
+        0,
+        Request { local: Local { merging: Merging::AsTheyCome, ..Local::default() }, ..merging("1-5") },
+    );
     one.replied("a");
     assert_eq!(one.response(4, merged("d")), ["run callback 4 a+d"]);
     assert!(one.response(2, merged("b")).is_empty(), "one job of a call at a time");

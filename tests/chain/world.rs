@@ -123,7 +123,7 @@ fn registered(mut input: Input) -> Input {
         Input::Start { start, .. } => start.merging = merging(start.callback),
         Input::Message { message: Message::Request(request), .. } => {
             let request = Arc::make_mut(request);
-            request.merging = merging(request.callback);
+            request.local.merging = merging(request.callback);
         }
         _ => {}
     }

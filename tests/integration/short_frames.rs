@@ -31,7 +31,6 @@ fn requests() -> impl Strategy<Value = Request> {
             total: position + (1 << 20),
             func,
             callback,
-            merging: Default::default(),
             reply_wanted,
             forward_first,
             // What is odd of a call that fails as a whole.

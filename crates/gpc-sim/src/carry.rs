@@ -446,10 +446,10 @@ impl World {
         let Message::Request(mut request) = message else { return message };
         let merging = self.call(request.call).map(|state| state.plan.carries.merging).unwrap_or_default();
         let usual = has_usual_classes(request.call);
-        let classes = if usual { request.classes } else { classes_of(request.call) };
-        if (classes, merging) != (request.classes, request.merging) {
+        let classes = if usual { request.local.classes } else { classes_of(request.call) };
+        if (classes, merging) != (request.local.classes, request.local.merging) {
             let request = Arc::make_mut(&mut request);
-            (request.classes, request.merging) = (classes, merging);
+            (request.local.classes, request.local.merging) = (classes, merging);
         }
         Message::Request(request)
     }

@@ -652,8 +652,8 @@ impl RequestBody {
 
 /// Adds what this node says of a request's functions: in which order it merges replies, and which workers run them.
 fn settle(request: &mut Request, context: &dyn Context) {
-    request.merging = request.callback.map_or(Merging::default(), |callback| context.merging(callback));
-    request.classes = context.classes(request.func, request.callback);
+    request.local.merging = request.callback.map_or(Merging::default(), |callback| context.merging(callback));
+    request.local.classes = context.classes(request.func, request.callback);
 }
 
 /// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.
