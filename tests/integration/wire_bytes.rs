@@ -10,9 +10,9 @@ use bytes::Bytes;
 use chained_gpc::chain::PAUSE_MAX;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
 use chained_gpc::wire::frame::{
-    EXTENT_MAX, EXTENT_MIN, FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW,
+    EXTENT_MAX, EXTENT_MIN, FRAME_HEADER, FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW,
 };
-use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason, ResponseHead, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
@@ -268,6 +268,18 @@ fn small_frames() {
     assert_eq!(drain(&mut outbox, usize::MAX), example("GOODBYE"));
     let Event::Goodbye(back) = only(read(&example("GOODBYE")).unwrap()) else { panic!("a goodbye") };
     assert_eq!(back, goodbye);
+}
+
+/// A reply of a callback has no bytes for its header if it has none, and none for absent data.
+#[test]
+fn half_a_reply_costs_nothing_for_the_other_half() {
+    for (header, data) in [("", "abc"), ("abc", ""), ("", "")] {
+        let [header, data] = [header, data].map(|text| Payload::from(Bytes::from_static(text.as_bytes())));
+        let length = header.len() + data.len();
+        let answer = Answer::Reply(SubtreeReply { level: 0, header, data });
+        let bytes = written(Message::Response(Response { call: CALL, answer }));
+        assert_eq!(bytes.len(), FRAME_HEADER + ResponseHead::LENGTH + length);
+    }
 }
 
 /// Checks that the table of the document equals the set of the code.
