@@ -195,7 +195,7 @@ pub fn same_request(one: &Request, two: &Request) -> bool {
         (request.reply_wanted, request.forward_first, request.partial, request.adopted, request.skipped)
     };
     let times = |request: &Request| (request.limit, request.age, request.left);
-    let functions = |request: &Request| (request.call, request.func, request.callback);
+    let functions = |request: &Request| (request.call, request.func, request.callback, request.reply_limits);
     let data = |request: &Request| (request.data.len(), come(&request.data));
     functions(one) == functions(two)
         && flags(one) == flags(two)
