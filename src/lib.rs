@@ -41,7 +41,7 @@
 //! | a value that func leaves for the callbacks of its id | [`Request::set_context`] |
 //! | limits for the reply that one id writes | [`Call::reply_limits`], [`Request::reply_limits`] |
 //! | the thread that runs a function | [`Placement`], [`Builder::executor`] |
-//! | another tree, built in or your own | [`Tree`], [`TreeName`], [`Registered`] (a split), [`Layout`] (a table or a file) |
+//! | another tree, built in or your own | [`TreeName`], [`Tree`], [`Registered`] (a split), [`Layout`] (a table) |
 //! | wait, poll, await or a callback at the end of a call | [`CallHandle`] |
 //! | the replies, and the status of each id | [`Outcome`] |
 //! | calls from other threads and from functions | [`Caller`] |

@@ -138,7 +138,7 @@ impl Call {
     /// limit.
     ///
     /// The limits do not bind the default aggregate, which grows with the number of ids, nor the replies of a call
-    /// [without replies](Self::no_reply), which are dropped. A request with limits is 16 bytes longer, and does not take
+    /// [without replies](Self::no_reply), which are dropped. A request with limits is 16 bytes longer. It does not take
     /// the fast path.
     ///
     /// ```
