@@ -106,8 +106,8 @@ impl World {
         self.nodes.get_mut(&id).into_iter().for_each(|node| node.paused = until);
     }
 
-    /// Adds to the total time for which a node has not answered. A node that is silent for long is given up, or does not
-    /// tell in time which members have come.
+    /// Adds to the total time for which a node has not answered. A node that is silent for long is given up, or does
+    /// not tell in time which members have come.
     fn stands_still(&mut self, id: Id, length: u64) {
         if self.lasting.add_silence(id, length) > (self.config.dead_after / 3).min(TELLS) {
             self.disturbed(&[id]);

@@ -222,8 +222,8 @@ fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
     place.empty();
 }
 
-/// MPI libraries drop the reason of a failed spawn, and it was reported nowhere; then not if it came before the run's own
-/// start was answered.
+/// MPI libraries drop the reason of a failed spawn, and it was reported nowhere; then not if it came before the answer
+/// to the run's own start.
 #[test]
 fn why_a_spawn_has_failed_is_on_standard_error() {
     let place = Place::new();
