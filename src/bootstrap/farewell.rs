@@ -1,6 +1,7 @@
 //! Farewells: what a process sends when its node has left, to its launcher and to the service of its meeting.
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{BootstrapError, Space};
@@ -15,7 +16,8 @@ type Word = Box<dyn FnOnce() -> Result<(), BootstrapError> + Send>;
 /// sends it when it leaves. If there is no member, or the process panics, it is dropped unsent.
 #[derive(Default)]
 pub struct Farewell {
-    words: Vec<Word>,
+    /// Behind a lock, so that threads can share a member.
+    words: Mutex<Vec<Word>>,
 }
 
 impl Farewell {
@@ -30,13 +32,13 @@ impl Farewell {
     }
 
     fn of(say: impl FnOnce() -> Result<(), BootstrapError> + Send + 'static) -> Farewell {
-        Farewell { words: vec![Box::new(say)] }
+        Farewell { words: Mutex::new(vec![Box::new(say)]) }
     }
 
     /// Appends `next`.
     #[must_use]
-    pub fn then(mut self, next: Farewell) -> Farewell {
-        self.words.extend(next.words);
+    pub fn then(self, next: Farewell) -> Farewell {
+        self.words().append(&mut next.words());
         self
     }
 
@@ -45,13 +47,19 @@ impl Farewell {
     /// # Errors
     /// The error of the first one that failed.
     pub fn say(self) -> Result<(), BootstrapError> {
-        self.words.into_iter().map(|say| say()).fold(Ok(()), Result::and)
+        let words = std::mem::take(&mut *self.words());
+        words.into_iter().map(|say| say()).fold(Ok(()), Result::and)
+    }
+
+    /// No farewell is sent while the lock is held, so it is valid after any panic.
+    fn words(&self) -> MutexGuard<'_, Vec<Word>> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Farewell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Farewell({} to say)", self.words.len())
+        write!(f, "Farewell({} to say)", self.words().len())
     }
 }
 

@@ -181,10 +181,35 @@ impl CallHandle {
     /// Cancels the call: it ends with a failure of stage `cancelled`, and is cancelled at the other ids. The outcome
     /// can still be awaited. Never blocks.
     pub fn cancel(&self) {
-        // Sent once, so that repeated calls take only one place among the results.
-        if self.completion.give_up() {
-            self.mailbox.result(Input::GiveUp { ticket: self.ticket });
-        }
+        give_up(&self.completion, &self.mailbox, self.ticket);
+    }
+
+    /// Returns a value that cancels the call while another thread has its handle, for example to wait for it.
+    pub fn canceller(&self) -> Canceller {
+        let CallHandle { ticket, completion, mailbox, .. } = self;
+        Canceller { ticket: *ticket, completion: completion.clone(), mailbox: mailbox.clone() }
+    }
+}
+
+/// Cancels a call without its handle: see [`CallHandle::canceller`]. Its drop does nothing.
+#[derive(Clone, Debug)]
+pub struct Canceller {
+    ticket: u64,
+    completion: Arc<Completion>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Canceller {
+    /// Cancels the call: see [`CallHandle::cancel`]. If the call has ended, this has no effect.
+    pub fn cancel(&self) {
+        give_up(&self.completion, &self.mailbox, self.ticket);
+    }
+}
+
+/// Cancels a call once, so that repeated cancels take only one place among the results.
+fn give_up(completion: &Completion, mailbox: &Mailbox, ticket: u64) {
+    if completion.give_up() {
+        mailbox.result(Input::GiveUp { ticket });
     }
 }
 

@@ -101,7 +101,7 @@ pub use events::{EVENTS_MAX, Events, Loss, NoEvent, PeerEvent, PeerEventKind};
 pub use function_error::{FunctionError, FunctionResult, WithCode};
 pub use functions::{Functions, Phase};
 pub use functions_error::FunctionsError;
-pub use handle::CallHandle;
+pub use handle::{CallHandle, Canceller};
 pub use handles::{CallbackHandle, FuncHandle, Merges};
 pub use link_kind::{LinkKind, LinkKindError, loopback};
 pub use local::LocalNodes;

@@ -1,0 +1,30 @@
+//! The C interface itself: exported functions, their types, and the border between C and Rust. All `unsafe` code of the
+//! crate is in this folder.
+//!
+//! An exported function is `unsafe extern "C"`, and its body is one call of [`border`](pointers::border). Inside, all
+//! pointers are checked and converted by [`Pointers`](pointers::Pointers); handles are looked up and never followed.
+#![allow(unsafe_code)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the documentation of each function, for C, says what it needs"
+)]
+#![allow(non_camel_case_types, reason = "types have their names of C")]
+
+pub mod call;
+mod callees;
+pub mod context;
+pub mod errors;
+pub(crate) mod fork;
+pub(crate) mod frames;
+pub mod functions;
+pub mod level;
+pub mod members;
+pub mod outcome;
+mod pointers;
+pub mod progress;
+pub mod reply;
+pub mod request;
+pub mod secrets;
+pub mod token;
+pub mod tree;
+pub mod types;

@@ -1,0 +1,216 @@
+//! Calls in flight, and their outcomes.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use chained_gpc::runtime::Canceller;
+use chained_gpc::{
+    CallError, CallFailure, CallHandle, Cause, Coverage, Id, IdList, IdReply, Outcome, RepliesError, Status,
+};
+
+use crate::context::{Context, Waited};
+use crate::error::{Error, Result};
+use crate::handles::{Kind, Object};
+use crate::status::{CGPC_ERR_BUSY, CGPC_ERR_STATE};
+
+/// A call in flight.
+pub(crate) struct InFlight {
+    context: Arc<Context>,
+    state: Mutex<State>,
+    canceller: Canceller,
+}
+
+impl Object for InFlight {
+    const KIND: Kind = Kind::Call;
+}
+
+enum State {
+    /// No thread waits for it.
+    Idle(CallHandle),
+    /// A thread waits for it, and has the handle.
+    Awaited,
+    /// Its outcome was taken, or it was detached.
+    Taken,
+}
+
+impl InFlight {
+    pub(crate) fn new(context: Arc<Context>, call: CallHandle) -> InFlight {
+        let canceller = call.canceller();
+        InFlight { context, state: Mutex::new(State::Idle(call)), canceller }
+    }
+
+    /// Waits up to `limit`; `None` if the call has not ended then.
+    ///
+    /// # Errors
+    /// If this thread cannot wait, another one waits, or the outcome was taken.
+    pub(crate) fn wait(
+        &self,
+        limit: Option<Duration>,
+    ) -> Result<Option<std::result::Result<Outcome, CallError>>> {
+        let call = self.take(State::Awaited)?;
+        let (state, result) = match self.context.wait(call, limit) {
+            Waited::Ended(ended) => (State::Taken, Ok(Some(ended))),
+            Waited::Not(call, None) => (State::Idle(call), Ok(None)),
+            Waited::Not(call, Some(error)) => (State::Idle(call), Err(error)),
+        };
+        *self.state() = state;
+        result
+    }
+
+    /// The outcome, if the call has ended.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub(crate) fn test(&self) -> Result<Option<std::result::Result<Outcome, CallError>>> {
+        let mut state = self.state();
+        let State::Idle(call) = &mut *state else { return Err(unavailable(&state)) };
+        let ended = call.test();
+        if ended.is_some() {
+            *state = State::Taken;
+        }
+        Ok(ended)
+    }
+
+    /// Takes the handle, for a continuation or to detach the call.
+    ///
+    /// # Errors
+    /// If a thread waits for the call, or the outcome was taken.
+    pub(crate) fn take_handle(&self) -> Result<CallHandle> {
+        self.take(State::Taken)
+    }
+
+    /// Cancels the call, whether or not a thread waits for it.
+    pub(crate) fn cancel(&self) {
+        if !matches!(*self.state(), State::Taken) {
+            self.canceller.cancel();
+        }
+    }
+
+    /// Drops the handle. If another thread waits for the call, the call is cancelled.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        match &*state {
+            State::Idle(_) => *state = State::Taken,
+            State::Awaited => self.canceller.cancel(),
+            State::Taken => {}
+        }
+    }
+
+    fn take(&self, next: State) -> Result<CallHandle> {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, next) {
+            State::Idle(call) => Ok(call),
+            other => {
+                *state = other;
+                Err(unavailable(&state))
+            }
+        }
+    }
+
+    /// The state is replaced as a whole, so it is valid after any panic.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unavailable(state: &State) -> Error {
+    match state {
+        State::Awaited => Error::new(CGPC_ERR_BUSY, "another thread waits for this call"),
+        _ => Error::new(CGPC_ERR_STATE, "the outcome of this call was taken before"),
+    }
+}
+
+/// The outcome of a call that started: it succeeded, in part or as a whole, or it failed.
+#[expect(clippy::large_enum_variant, reason = "each outcome is on the heap already, and most succeed")]
+pub(crate) enum Ended {
+    /// With its replies in the caller's order, once they have been asked for.
+    Done(Outcome, OnceLock<std::result::Result<Vec<IdReply>, RepliesError>>),
+    Failed(Box<CallFailure>),
+}
+
+impl Object for Ended {
+    const KIND: Kind = Kind::Outcome;
+}
+
+impl Ended {
+    /// The result of a call that started, and why it failed.
+    ///
+    /// # Errors
+    /// If the call has no outcome.
+    pub(crate) fn new(result: std::result::Result<Outcome, CallError>) -> Result<(Ended, Option<Error>)> {
+        match result {
+            Ok(outcome) => Ok((Ended::Done(outcome, OnceLock::new()), None)),
+            Err(CallError::Failed(failure)) => {
+                let error = Error::from(&*failure);
+                Ok((Ended::Failed(failure), Some(error)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The outcome of a call that did not fail as a whole.
+    ///
+    /// # Errors
+    /// The failure of the call.
+    pub(crate) fn outcome(&self) -> Result<&Outcome> {
+        match self {
+            Ended::Done(outcome, _) => Ok(outcome),
+            Ended::Failed(failure) => Err(Error::from(&**failure)),
+        }
+    }
+
+    /// The replies, in the caller's order.
+    ///
+    /// # Errors
+    /// The failure of the call, or invalid replies.
+    pub(crate) fn replies(&self) -> Result<&[IdReply]> {
+        match self {
+            Ended::Done(outcome, replies) => match replies.get_or_init(|| outcome.replies()) {
+                Ok(replies) => Ok(replies),
+                Err(error) => Err(error.clone().into()),
+            },
+            Ended::Failed(failure) => Err(Error::from(&**failure)),
+        }
+    }
+
+    pub(crate) fn coverage(&self) -> &Coverage {
+        match self {
+            Ended::Done(outcome, _) => outcome.coverage(),
+            Ended::Failed(failure) => failure.coverage(),
+        }
+    }
+
+    pub(crate) fn status(&self, id: Id) -> Option<Status> {
+        match self {
+            Ended::Done(outcome, _) => outcome.status(id),
+            Ended::Failed(failure) => failure.status(id),
+        }
+    }
+
+    /// Why an id failed or was left out, as far as it is known.
+    pub(crate) fn cause(&self, id: Id) -> Option<&Cause> {
+        match self {
+            Ended::Done(outcome, _) => outcome.cause(id),
+            Ended::Failed(failure) => Some(failure.cause()).filter(|cause| cause.id == id),
+        }
+    }
+
+    /// The ids with a status, in the caller's order.
+    pub(crate) fn ids_with(&self, status: Status) -> IdList {
+        match (self, status) {
+            (Ended::Done(outcome, _), Status::Done) => outcome.done(),
+            (Ended::Done(outcome, _), Status::Failed) => outcome.failed(),
+            (Ended::Done(outcome, _), Status::Unreached) => outcome.never_reached(),
+            (Ended::Done(outcome, _), Status::Unknown) => outcome.unknown(),
+            (Ended::Failed(failure), Status::Done) => failure.done(),
+            (Ended::Failed(failure), Status::Failed) => failure.failed(),
+            (Ended::Failed(failure), Status::Unreached) => failure.never_reached(),
+            (Ended::Failed(failure), Status::Unknown) => failure.unknown(),
+        }
+    }
+
+    /// Whether every id is done, in time.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self, Ended::Done(outcome, _) if outcome.is_complete())
+    }
+}

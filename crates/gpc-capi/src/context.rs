@@ -1,0 +1,321 @@
+//! A context: the functions and the node of one id in this process.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
+use std::time::Duration;
+
+use chained_gpc::bootstrap::Member;
+use chained_gpc::{Call, CallError, CallHandle, Caller, Node, Outcome, PolledNode};
+
+use crate::abi::frames;
+use crate::error::{Error, Result};
+use crate::handles::{Handle, Kind, Object};
+use crate::registry::Registry;
+use crate::status::*;
+
+/// A context of C.
+#[derive(Default)]
+pub(crate) struct Context {
+    /// Its own handle, once it has one.
+    handle: AtomicU64,
+    pub(crate) registry: Registry,
+    started: OnceLock<Started>,
+    /// Held while the context starts.
+    starting: Mutex<()>,
+}
+
+impl Object for Context {
+    const KIND: Kind = Kind::Context;
+}
+
+/// The node of a context that has been started.
+pub(crate) struct Started {
+    caller: Caller,
+    pub(crate) id: u32,
+    /// Number of processes that were started together; 0 if the application has set the ids.
+    pub(crate) count: u32,
+    pub(crate) address: Option<String>,
+    driver: Driver,
+}
+
+/// What drives the node.
+enum Driver {
+    /// A thread of its own.
+    Thread(RwLock<Option<Running>>),
+    /// The application.
+    Polled(Box<Polled>),
+}
+
+/// A node with a thread.
+pub(crate) enum Running {
+    Node(Node),
+    Member(Box<Member>),
+}
+
+impl Deref for Running {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        match self {
+            Running::Node(node) => node,
+            Running::Member(member) => member.node(),
+        }
+    }
+}
+
+/// A node that the application drives, and the thread that is inside it.
+struct Polled {
+    node: Mutex<Option<PolledNode>>,
+    driving: AtomicU64,
+}
+
+thread_local! {
+    /// A number of this thread, not 0.
+    static THREAD: u64 = {
+        static THREADS: AtomicU64 = AtomicU64::new(1);
+        THREADS.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+/// Exclusive use of a polled node by this thread.
+struct Drive<'a> {
+    node: MutexGuard<'a, Option<PolledNode>>,
+    driving: &'a AtomicU64,
+}
+
+impl Drop for Drive<'_> {
+    fn drop(&mut self) {
+        self.driving.store(0, Ordering::Relaxed);
+    }
+}
+
+fn ended() -> Error {
+    Error::new(CGPC_ERR_ENDED, "the node has been shut down")
+}
+
+impl Polled {
+    fn drive(&self) -> Result<Drive<'_>> {
+        let me = THREAD.with(|thread| *thread);
+        let node = match self.node.try_lock() {
+            Ok(node) => node,
+            Err(TryLockError::Poisoned(node)) => node.into_inner(),
+            Err(TryLockError::WouldBlock) if self.driving.load(Ordering::Relaxed) == me => {
+                let message = "this thread drives the context already, and runs one of its functions: \
+                    go on in cgpc_call_on_end, or reply later";
+                return Err(Error::new(CGPC_ERR_DEADLOCK, message));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let message = "another thread drives this context at present: only one can";
+                return Err(Error::new(CGPC_ERR_BUSY, message));
+            }
+        };
+        self.driving.store(me, Ordering::Relaxed);
+        Ok(Drive { node, driving: &self.driving })
+    }
+
+    fn with<T>(&self, run: impl FnOnce(&mut PolledNode) -> Result<T>) -> Result<T> {
+        run(self.drive()?.node.as_mut().ok_or_else(ended)?)
+    }
+}
+
+impl Context {
+    /// Stores the handle of the context, for its functions.
+    pub(crate) fn set_handle(&self, handle: Handle) {
+        self.handle.store(handle.0, Ordering::Release);
+    }
+
+    /// The handle of the context.
+    pub(crate) fn handle(&self) -> Handle {
+        Handle(self.handle.load(Ordering::Acquire))
+    }
+
+    /// The started node.
+    ///
+    /// # Errors
+    /// If the context has not been started.
+    pub(crate) fn started(&self) -> Result<&Started> {
+        let message = "the context has not been started: call cgpc_start or one of its kind";
+        self.started.get().ok_or_else(|| Error::new(CGPC_ERR_STATE, message))
+    }
+
+    /// Starts the node, once.
+    ///
+    /// # Errors
+    /// Those of `start`, after which another attempt is possible, and if the context has been started.
+    pub(crate) fn start(&self, start: impl FnOnce(&Registry) -> Result<Started>) -> Result<()> {
+        let again =
+            || Error::new(CGPC_ERR_STATE, "the context has been started already, or is being started");
+        let _starting = match self.starting.try_lock() {
+            Ok(starting) => starting,
+            Err(TryLockError::Poisoned(starting)) => starting.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(again()),
+        };
+        if self.started.get().is_some() {
+            return Err(again());
+        }
+        self.started.set(start(&self.registry)?).map_err(|_| again())
+    }
+
+    /// Starts a call. In a function of this context the call inherits the time limit of the function's call.
+    ///
+    /// # Errors
+    /// As for [`Caller::call`].
+    pub(crate) fn call(&self, call: Call) -> Result<CallHandle> {
+        let started = self.started()?;
+        if let Some(caller) = frames::innermost(self.handle(), |request| request.caller()) {
+            return Ok(caller.call(call)?);
+        }
+        if let Driver::Polled(polled) = &started.driver
+            && let Ok(mut drive) = polled.drive()
+        {
+            return Ok(drive.node.as_mut().ok_or_else(ended)?.call(call)?);
+        }
+        Ok(started.caller.call(call)?)
+    }
+
+    /// Waits for a call up to `limit`, driving the node if the application drives it.
+    pub(crate) fn wait(&self, mut call: CallHandle, limit: Option<Duration>) -> Waited {
+        if let Some(ended) = call.test() {
+            return Waited::Ended(ended);
+        }
+        let driver = match self.started() {
+            Ok(started) => &started.driver,
+            Err(error) => return Waited::Not(call, Some(error)),
+        };
+        match (driver, limit) {
+            (Driver::Thread(_), None) => Waited::Ended(call.wait()),
+            (Driver::Thread(_), Some(limit)) => match call.wait_for(limit) {
+                Some(Err(error @ (CallError::Deadlock(_) | CallError::NotDriven))) => {
+                    Waited::Not(call, Some(error.into()))
+                }
+                Some(ended) => Waited::Ended(ended),
+                None => Waited::Not(call, None),
+            },
+            (Driver::Polled(polled), limit) => {
+                let mut drive = match polled.drive() {
+                    Ok(drive) => drive,
+                    Err(error) => return Waited::Not(call, Some(error)),
+                };
+                match (drive.node.as_mut(), limit) {
+                    (None, _) => Waited::Not(call, Some(ended())),
+                    (Some(node), None) => Waited::Ended(node.wait(call)),
+                    (Some(node), Some(limit)) => match node.wait_for(&mut call, limit) {
+                        Some(ended) => Waited::Ended(ended),
+                        None => Waited::Not(call, None),
+                    },
+                }
+            }
+        }
+    }
+
+    /// Uses the node of a context that has a thread, or the polled node.
+    ///
+    /// # Errors
+    /// If the context has not been started or has ended; if the node is polled, and is being driven.
+    pub(crate) fn with_node<T>(
+        &self,
+        running: impl FnOnce(&Running) -> Result<T>,
+        polled: impl FnOnce(&mut PolledNode) -> Result<T>,
+    ) -> Result<T> {
+        match &self.started()?.driver {
+            Driver::Polled(driven) => driven.with(polled),
+            Driver::Thread(node) => {
+                let node = node.read().unwrap_or_else(PoisonError::into_inner);
+                running(node.as_ref().ok_or_else(ended)?)
+            }
+        }
+    }
+
+    /// Uses the polled node.
+    ///
+    /// # Errors
+    /// As for [`with_node`](Self::with_node), and if the node has a thread.
+    pub(crate) fn with_polled<T>(&self, polled: impl FnOnce(&mut PolledNode) -> Result<T>) -> Result<T> {
+        let message = "the context has a thread of its own: start it with CGPC_POLLED to drive it";
+        self.with_node(|_| Err(Error::new(CGPC_ERR_UNSUPPORTED, message)), polled)
+    }
+
+    /// Whether a function of this context runs on this thread, or this thread drives it.
+    pub(crate) fn is_inside(&self) -> bool {
+        let drives = match self.started.get().map(|started| &started.driver) {
+            Some(Driver::Polled(polled)) => {
+                polled.driving.load(Ordering::Relaxed) == THREAD.with(|thread| *thread)
+            }
+            _ => false,
+        };
+        drives || frames::innermost(self.handle(), |_| ()).is_some()
+    }
+
+    /// Ends the node in order; calls in flight get `limit` to end.
+    ///
+    /// # Errors
+    /// If another thread drives it, or the launcher's server has gone.
+    pub(crate) fn end(&self, limit: Duration) -> Result<()> {
+        let left = self.started.get().map_or(Ok(()), |started| Context::leave(started, limit));
+        // The node has ended also if the launcher did not get the farewell.
+        if !matches!(&left, Err(error) if error.status == CGPC_ERR_BUSY) {
+            self.registry.release_all();
+        }
+        left
+    }
+
+    fn leave(started: &Started, limit: Duration) -> Result<()> {
+        match &started.driver {
+            Driver::Thread(node) => {
+                let node = node.write().unwrap_or_else(PoisonError::into_inner).take();
+                match node {
+                    Some(Running::Node(node)) => node.shutdown(limit),
+                    Some(Running::Member(member)) => member.finish(limit)?,
+                    None => {}
+                }
+            }
+            Driver::Polled(polled) => {
+                let node = polled.drive()?.node.take();
+                if let Some(node) = node {
+                    node.shutdown(limit)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The result of a wait for a call.
+pub(crate) enum Waited {
+    /// The call has ended.
+    Ended(std::result::Result<Outcome, CallError>),
+    /// The call goes on: the time has passed, or this thread cannot wait.
+    Not(CallHandle, Option<Error>),
+}
+
+impl Waited {
+    /// The result, if the call has ended. Otherwise its handle is dropped.
+    ///
+    /// # Errors
+    /// Why this thread cannot wait.
+    pub(crate) fn ended(self) -> Result<Option<std::result::Result<Outcome, CallError>>> {
+        match self {
+            Waited::Ended(ended) => Ok(Some(ended)),
+            Waited::Not(_, Some(error)) => Err(error),
+            Waited::Not(_, None) => Ok(None),
+        }
+    }
+}
+
+impl Started {
+    /// The state of a node with a thread.
+    pub(crate) fn running(running: Running, count: u32) -> Started {
+        let (caller, id) = (running.caller(), running.id());
+        let address = running.address().map(ToString::to_string);
+        Started { caller, id, count, address, driver: Driver::Thread(RwLock::new(Some(running))) }
+    }
+
+    /// The state of a node that the application drives.
+    pub(crate) fn polled(node: PolledNode) -> Started {
+        let (caller, id) = (node.caller(), node.id());
+        let address = node.address().map(ToString::to_string);
+        let polled = Box::new(Polled { node: Mutex::new(Some(node)), driving: AtomicU64::new(0) });
+        Started { caller, id, count: 0, address, driver: Driver::Polled(polled) }
+    }
+}

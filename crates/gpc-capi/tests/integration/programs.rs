@@ -1,0 +1,84 @@
+//! Programs in C and C++, compiled as users compile them, and run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of this package.
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder with the libraries: that of this test.
+fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+/// Whether a compiler is there; says so if it is not.
+fn has_compiler(compiler: &str) -> bool {
+    let found = Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: needs a {} compiler", if compiler == "cc" { "C" } else { "C++" });
+    }
+    found
+}
+
+/// Compiles a program without a warning.
+fn compile(compiler: &str, standard: &str, source: &str, program: &Path) {
+    let output = Command::new(compiler)
+        .arg(format!("-std={standard}"))
+        .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-g", "-pthread"])
+        .arg("-I")
+        .arg(package().join("include"))
+        .arg(package().join("tests/c").join(source))
+        .arg("-o")
+        .arg(program)
+        .arg(libraries().join("libgpc_capi.so"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs a program with the shared library, for a minute at most.
+fn run(program: &Path, arguments: &[&str]) -> Output {
+    Command::new("timeout")
+        .arg("60")
+        .arg(program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", library_folder(program))
+        .output()
+        .unwrap()
+}
+
+/// A folder in which the library has the name by which programs load it.
+fn library_folder(program: &Path) -> PathBuf {
+    let folder = program.parent().unwrap().to_owned();
+    let link = folder.join("libchained_gpc.so.0");
+    if !link.exists() {
+        std::os::unix::fs::symlink(libraries().join("libgpc_capi.so"), link).unwrap();
+    }
+    folder
+}
+
+/// Compiles a program, and runs it to a successful end.
+fn succeeds(compiler: &str, standard: &str, source: &str) {
+    if !has_compiler(compiler) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile(compiler, standard, source, &program);
+    let output = run(&program, &[]);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{source}: {:?}\n{out}\n{err}", output.status);
+    assert!(out.ends_with("done\n"), "{source}: {out}\n{err}");
+}
+
+#[test]
+fn a_call_and_its_outcome() {
+    succeeds("cc", "c99", "call.c");
+}
+
+#[test]
+fn calls_in_flight_tokens_streams_and_trees() {
+    succeeds("cc", "gnu11", "async.c");
+}
