@@ -554,9 +554,9 @@ typedef struct cgpc_coverage {
 } cgpc_coverage;
 
 // Splits a list of `count` ids, at least 2, of which the first is the receiver: cuts the rest into consecutive
-// groups, writes at most `capacity` lengths of groups, and returns how many there are. The lengths add up to count -
-// 1. The first id of each group is a child, and the group is its subtree. The same count has the same groups in
-// every process.
+// groups, writes at most `capacity` lengths of groups, and returns how many there are. The lengths add up to one
+// less than `count`. The first id of each group is a child, and the group is its subtree. The same count has the
+// same groups in every process.
 typedef size_t (*cgpc_split_fn)(uint32_t count, uint32_t *groups, size_t capacity, void *arg);
 
 // Appends the children of a position, in tree order: writes at most `capacity` positions and returns how many there
@@ -1130,3 +1130,249 @@ int cgpc_level_count(uint16_t level, const void *data, size_t length, uint64_t *
 #endif  /* CHAINED_GPC_H */
 
 
+#ifdef __cplusplus
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+/* Wrappers for C++17. They are inline, and use the functions above alone, so that they fit any compiler. Functions of the
+ * application may throw: the exception becomes a failure of the call, with its text and CGPC_ERR_EXCEPTION as its code. */
+namespace cgpc {
+
+/* An error of the library. */
+class error : public std::runtime_error {
+public:
+    error(int status, const std::string &message) : std::runtime_error(message), status_(status) {}
+    int status() const noexcept { return status_; }
+
+private:
+    int status_;
+};
+
+/* The text of the last error of this thread. */
+inline std::string last_message() {
+    cgpc_error last = {};
+    last.size = sizeof last;
+    return cgpc_last_error(&last) == CGPC_OK && last.message != nullptr ? last.message : "";
+}
+
+/* Throws if a status is an error; returns it otherwise. */
+inline int check(int status) {
+    if (status < 0) {
+        throw error(status, last_message());
+    }
+    return status;
+}
+
+/* Bytes that the library lends. */
+struct view {
+    const void *start;
+    std::size_t length;
+    std::string text() const { return std::string(static_cast<const char *>(start), length); }
+};
+
+/* The request of a running function. */
+class request {
+public:
+    explicit request(const cgpc_request *of) : of_(of) {}
+    const cgpc_request *c() const { return of_; }
+    std::uint32_t me() const { return number(cgpc_request_me); }
+    std::uint32_t root() const { return number(cgpc_request_root); }
+    std::uint32_t position() const { return number(cgpc_request_position); }
+    std::uint32_t total() const { return number(cgpc_request_total); }
+    view header() const { return bytes(cgpc_request_header); }
+    view data() const { return bytes(cgpc_request_data); }
+
+private:
+    std::uint32_t number(int (*ask)(const cgpc_request *, std::uint32_t *)) const {
+        std::uint32_t value = 0;
+        check(ask(of_, &value));
+        return value;
+    }
+    view bytes(int (*ask)(const cgpc_request *, const void **, std::size_t *)) const {
+        view value = {nullptr, 0};
+        check(ask(of_, &value.start, &value.length));
+        return value;
+    }
+    const cgpc_request *of_;
+};
+
+/* The reply of a running function. */
+class reply {
+public:
+    explicit reply(cgpc_reply *of) : of_(of) {}
+    cgpc_reply *c() const { return of_; }
+    void set_header(const void *start, std::size_t length) { check(cgpc_reply_set_header(of_, start, length)); }
+    void set_data(const void *start, std::size_t length) { check(cgpc_reply_set_data(of_, start, length)); }
+    void set_data(const std::string &data) { set_data(data.data(), data.size()); }
+    void append(const void *start, std::size_t length) { check(cgpc_reply_append(of_, start, length)); }
+    /* The data, to be changed in place until another function changes the reply. */
+    std::pair<void *, std::size_t> data() const {
+        std::pair<void *, std::size_t> value(nullptr, 0);
+        check(cgpc_reply_data(of_, &value.first, &value.second));
+        return value;
+    }
+
+private:
+    cgpc_reply *of_;
+};
+
+using func = std::function<void(request, reply)>;
+using callback = std::function<void(request, const cgpc_child &, reply)>;
+
+namespace detail {
+
+/* Runs a function of the application: an exception becomes a code. */
+template <class Run>
+int guarded(cgpc_reply *reply, Run &&run) noexcept {
+    try {
+        run();
+        return 0;
+    } catch (const std::exception &exception) {
+        cgpc_reply_explain(reply, exception.what());
+    } catch (...) {
+        cgpc_reply_explain(reply, "an exception without a text");
+    }
+    return CGPC_ERR_EXCEPTION;
+}
+
+extern "C" {
+inline int cgpc_cpp_func(const cgpc_request *of, cgpc_reply *own, void *arg) {
+    return guarded(own, [&] { (*static_cast<func *>(arg))(request(of), reply(own)); });
+}
+inline int cgpc_cpp_callback(const cgpc_request *of, const cgpc_child *child, cgpc_reply *own, void *arg) {
+    return guarded(own, [&] { (*static_cast<callback *>(arg))(request(of), *child, reply(own)); });
+}
+inline void cgpc_cpp_delete_func(void *arg) { delete static_cast<func *>(arg); }
+inline void cgpc_cpp_delete_callback(void *arg) { delete static_cast<callback *>(arg); }
+}
+
+} /* namespace detail */
+
+/* The outcome of a call; freed with its last copy. */
+class outcome {
+public:
+    explicit outcome(cgpc_outcome *of) : of_(of, [](cgpc_outcome *freed) { cgpc_outcome_free(freed); }) {}
+    cgpc_outcome *c() const { return of_.get(); }
+    bool is_complete() const { return check(cgpc_outcome_is_complete(c())) == CGPC_OK; }
+    std::size_t reply_count() const {
+        std::size_t count = 0;
+        check(cgpc_outcome_reply_count(c(), &count));
+        return count;
+    }
+    /* The data of the whole tree, valid as long as the outcome. */
+    view data() const {
+        view value = {nullptr, 0};
+        check(cgpc_outcome_data(c(), &value.start, &value.length));
+        return value;
+    }
+    /* The reply data of an id; empty if it has none. */
+    view reply(std::uint32_t id) const {
+        view value = {nullptr, 0};
+        check(cgpc_outcome_reply(c(), id, nullptr, nullptr, &value.start, &value.length));
+        return value;
+    }
+
+private:
+    std::shared_ptr<cgpc_outcome> of_;
+};
+
+/* A call: set the fields of `args` that the members do not set. */
+class call {
+public:
+    explicit call(cgpc_function func) {
+        check(cgpc_call_args_init(&args, sizeof args));
+        args.func = func;
+    }
+    call &range(std::uint32_t first, std::size_t count) {
+        args.ids = nullptr;
+        args.first_id = first;
+        args.id_count = count;
+        return *this;
+    }
+    /* The ids, in order; they must live until the call is made. */
+    call &ids(const std::vector<std::uint32_t> &list) {
+        args.ids = list.data();
+        args.id_count = list.size();
+        return *this;
+    }
+    call &callback(cgpc_function number) {
+        args.callback = number;
+        return *this;
+    }
+    /* The data, which must live until the call is made. */
+    call &data(const void *start, std::size_t length) {
+        args.data = start;
+        args.data_len = length;
+        return *this;
+    }
+    call &partial() {
+        args.flags |= CGPC_PARTIAL;
+        return *this;
+    }
+    cgpc_call_args args;
+};
+
+/* A context; the destructor finalizes it. */
+class context {
+public:
+    context() : of_(nullptr) { check(cgpc_context_new(&of_)); }
+    context(const context &) = delete;
+    context &operator=(const context &) = delete;
+    context(context &&other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    ~context() {
+        if (of_ != nullptr) {
+            cgpc_finalize(of_, 0);
+        }
+    }
+    cgpc_context *c() const { return of_; }
+
+    cgpc_function add_func(const char *name, func run) {
+        return add(cgpc_register, detail::cgpc_cpp_func, detail::cgpc_cpp_delete_func, name, std::move(run));
+    }
+    cgpc_function add_callback(const char *name, callback run) {
+        return add(cgpc_register_callback, detail::cgpc_cpp_callback, detail::cgpc_cpp_delete_callback, name,
+                   std::move(run));
+    }
+    void start(const cgpc_options &options) { check(cgpc_start(of_, &options)); }
+    void start_launched() { check(cgpc_start_launched(of_, nullptr)); }
+    std::uint32_t id() const {
+        std::uint32_t value = 0;
+        check(cgpc_id(of_, &value));
+        return value;
+    }
+    /* Makes a call and waits for it; throws if it fails. */
+    outcome run(const call &made) {
+        cgpc_outcome *ended = nullptr;
+        int status = cgpc_call_run(of_, &made.args, &ended);
+        outcome result(ended);
+        check(status);
+        return result;
+    }
+    /* Ends the context in order; its calls get `limit_us` microseconds. */
+    void finalize(std::uint64_t limit_us) { check(cgpc_finalize(std::exchange(of_, nullptr), limit_us)); }
+
+private:
+    template <class Register, class Trampoline, class Function>
+    cgpc_function add(Register registers, Trampoline trampoline, void (*release)(void *), const char *name,
+                      Function run) {
+        cgpc_function number = 0;
+        cgpc_function_options options;
+        check(cgpc_function_options_init(&options, sizeof options));
+        options.release = release;
+        /* The library releases it in any case. */
+        check(registers(of_, name, trampoline, new Function(std::move(run)), &options, &number));
+        return number;
+    }
+    cgpc_context *of_;
+};
+
+} /* namespace cgpc */
+
+#endif /* __cplusplus */

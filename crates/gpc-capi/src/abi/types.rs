@@ -114,9 +114,9 @@ pub type cgpc_children_fn = Option<
 >;
 
 /// Splits a list of `count` ids, at least 2, of which the first is the receiver: cuts the rest into consecutive
-/// groups, writes at most `capacity` lengths of groups, and returns how many there are. The lengths add up to count -
-/// 1. The first id of each group is a child, and the group is its subtree. The same count has the same groups in
-/// every process.
+/// groups, writes at most `capacity` lengths of groups, and returns how many there are. The lengths add up to one
+/// less than `count`. The first id of each group is a child, and the group is its subtree. The same count has the
+/// same groups in every process.
 pub type cgpc_split_fn = Option<
     unsafe extern "C-unwind" fn(count: u32, groups: *mut u32, capacity: usize, arg: *mut c_void) -> usize,
 >;

@@ -82,3 +82,50 @@ fn a_call_and_its_outcome() {
 fn calls_in_flight_tokens_streams_and_trees() {
     succeeds("cc", "gnu11", "async.c");
 }
+
+#[test]
+fn wrong_uses_are_errors() {
+    succeeds("cc", "gnu11", "hostile.c");
+}
+
+#[test]
+fn a_forked_child_cannot_use_its_parents_handles() {
+    succeeds("cc", "gnu11", "fork.c");
+}
+
+#[test]
+fn a_polled_context_has_no_thread() {
+    succeeds("cc", "gnu11", "polled.c");
+}
+
+#[test]
+fn exceptions_stay_in_the_wrappers() {
+    succeeds("c++", "c++17", "wrappers.cpp");
+}
+
+#[test]
+fn an_exception_without_a_wrapper_ends_the_process_with_a_message() {
+    if !has_compiler("c++") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile("c++", "c++17", "throws.cpp", &program);
+    let output = run(&program, &[]);
+    assert!(!output.status.success() && output.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("threw an exception"), "{output:?}");
+}
+
+#[test]
+fn the_header_compiles_without_a_warning_by_every_standard() {
+    let folder = tempfile::tempdir().unwrap();
+    for (compiler, standards, source) in
+        [("cc", ["c99", "c11", "gnu17"], "header.c"), ("c++", ["c++17", "c++20", "gnu++17"], "header.cpp")]
+    {
+        if has_compiler(compiler) {
+            for standard in standards {
+                compile(compiler, standard, source, &folder.path().join("program"));
+            }
+        }
+    }
+}
