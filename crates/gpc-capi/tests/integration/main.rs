@@ -1,5 +1,5 @@
 //! Tests of the C interface: the header, and programs in C and C++ that use it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod header;
 mod programs;
