@@ -170,6 +170,10 @@
 // A flag of cgpc_call_args: the caller only watches; it neither executes nor replies.
 #define CGPC_WATCH 8
 
+// A flag of cgpc_call_args: `reply_header_max` and `reply_data_max` count. An id that writes more fails with
+// CGPC_KIND_OVER_LIMIT.
+#define CGPC_REPLY_LIMITS 16
+
 // A state of an id: it executed the call, once.
 #define CGPC_DONE 0
 
@@ -529,6 +533,11 @@ typedef struct cgpc_call_args {
     uint32_t flags;
     // The tree; null: a binary tree.
     const struct cgpc_tree *tree;
+    // With CGPC_REPLY_LIMITS: the longest reply header that one id may write, bytes; with a callback also the merged
+    // one. Not for the default aggregate.
+    uint64_t reply_header_max;
+    // With CGPC_REPLY_LIMITS: the same for reply data.
+    uint64_t reply_data_max;
     // The time limit, microseconds; 60 s by default, or the rest of the limit of the call whose function makes this
     // one.
     uint64_t limit_us;
@@ -768,6 +777,32 @@ int cgpc_request_ids(const struct cgpc_request *request,
                      size_t capacity,
                      size_t *count);
 
+// Stores the number of the func. `function` of a phased one, too.
+int cgpc_request_func(const struct cgpc_request *request, cgpc_function *function);
+
+// Stores the number of the callback; 0 if there is none, or the func is phased.
+int cgpc_request_callback(const struct cgpc_request *request, cgpc_function *function);
+
+// Stores the limits of what one id may write as reply header and reply data: see cgpc_call_args. UINT64_MAX: no limit.
+// Either may be null.
+int cgpc_request_reply_limits(const struct cgpc_request *request,
+                              uint64_t *header_max,
+                              uint64_t *data_max);
+
+// Copies the name of the tree, as text with a final zero; `length` gets its length without the zero.
+int cgpc_request_tree(const struct cgpc_request *request, char *buffer, size_t capacity, size_t *length);
+
+// Keeps a value of the application for this call at this id, which the functions of the call find with
+// cgpc_request_value: func, callback, both phases, and streaming functions. It replaces an earlier value. `release`
+// may be null; otherwise it runs exactly once: when the value is replaced, or the call ends at this id in any way.
+int cgpc_request_set_value(const struct cgpc_request *request,
+                           void *value,
+                           cgpc_release_fn release);
+
+// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept.
+int cgpc_request_value(const struct cgpc_request *request,
+                       void **value);
+
 // Stores 1 if the caller wants replies, else 0: then the reply is dropped.
 int cgpc_request_reply_wanted(const struct cgpc_request *request, int *wanted);
 
@@ -975,9 +1010,10 @@ int cgpc_outcome_ids(const struct cgpc_outcome *outcome,
 int cgpc_outcome_cause(const struct cgpc_outcome *outcome,
                        uint32_t id);
 
-// Stores a tree by its name: "binary", "binomial", "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", or the name
-// under which a split was registered in this context. Free it with cgpc_tree_free; calls that use it go on. May be
-// called from anywhere; the functions below as well. Errors: CGPC_ERR_TREE.
+// Stores a tree by its name: "binary", "binomial", "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number
+// from "0" (binary) and "1" (binomial) on, or the name under which a split was registered in this context. Free it
+// with cgpc_tree_free; calls that use it go on. May be called from anywhere; the functions below as well. Errors:
+// CGPC_ERR_TREE.
 int cgpc_tree_named(struct cgpc_context *context,
                     const char *name,
                     struct cgpc_tree **tree);

@@ -26,6 +26,9 @@ pub const CGPC_NO_REPLY: u32 = 2;
 pub const CGPC_FORWARD_FIRST: u32 = 4;
 /// A flag of cgpc_call_args: the caller only watches; it neither executes nor replies.
 pub const CGPC_WATCH: u32 = 8;
+/// A flag of cgpc_call_args: `reply_header_max` and `reply_data_max` count. An id that writes more fails with
+/// CGPC_KIND_OVER_LIMIT.
+pub const CGPC_REPLY_LIMITS: u32 = 16;
 
 /// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_call_args).
 #[unsafe(no_mangle)]
@@ -298,7 +301,7 @@ impl AsRef<[u8]> for Lent {
 
 /// The call that the arguments describe.
 fn described(c: &Pointers<'_>, context: &Context, args: &cgpc_call_args) -> Result<Call> {
-    let known = CGPC_PARTIAL | CGPC_NO_REPLY | CGPC_FORWARD_FIRST | CGPC_WATCH;
+    let known = CGPC_PARTIAL | CGPC_NO_REPLY | CGPC_FORWARD_FIRST | CGPC_WATCH | CGPC_REPLY_LIMITS;
     if args.flags & !known != 0 {
         return Err(Error::argument(format!(
             "the field `flags` has unknown bits: {:#x}",
@@ -331,6 +334,9 @@ fn described(c: &Pointers<'_>, context: &Context, args: &cgpc_call_args) -> Resu
     }
     if args.limit_us > 0 {
         call = call.limit(Duration::from_micros(args.limit_us));
+    }
+    if args.flags & CGPC_REPLY_LIMITS != 0 {
+        call = call.reply_limits(args.reply_header_max, args.reply_data_max);
     }
     for (flag, set) in [
         (CGPC_PARTIAL, Call::partial as fn(Call) -> Call),

@@ -46,6 +46,19 @@ impl Drop for Argument {
     }
 }
 
+/// A value of the application at one id of a call.
+pub(super) struct Value(Argument);
+
+impl Value {
+    pub(super) fn new(value: *mut c_void, release: cgpc_release_fn) -> Value {
+        Value(Argument::new(value, release))
+    }
+
+    pub(super) fn pointer(&self) -> *mut c_void {
+        self.0.pointer()
+    }
+}
+
 /// Ends the process if a function of the application throws: an exception must not pass through this library, which
 /// would stay in an undefined state.
 struct Throws;

@@ -82,12 +82,14 @@ fn with_frame<T>(handle: Handle, kind: Kind, look: impl FnOnce(&mut Frame) -> Re
     })
 }
 
-/// Looks at the request of a running function.
+/// Looks at the request of a running function. `look` may run code of the application: the list of frames is free.
 pub(crate) fn with_request<T>(
     handle: Handle,
     look: impl for<'r> FnOnce(&'r Request<'r>) -> Result<T>,
 ) -> Result<T> {
-    with_frame(handle, Kind::Request, |frame| look(&frame.request))
+    // The frame outlives this call, which its function makes.
+    let request = with_frame(handle, Kind::Request, |frame| Ok(frame.request))?;
+    look(&request)
 }
 
 /// The context of a running function.

@@ -1,12 +1,13 @@
 //! What a function asks of its request. A request is valid while its function runs, on the thread that runs it.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use chained_gpc::Request;
 
+use super::callees::Value;
 use super::frames;
 use super::pointers::{border, handle, opaque};
-use super::types::{cgpc_context, cgpc_request};
+use super::types::{cgpc_context, cgpc_function, cgpc_release_fn, cgpc_request};
 use crate::error::Result;
 use crate::handles::Handle;
 use crate::status::{CGPC_NONE, CGPC_OK};
@@ -114,6 +115,95 @@ pub unsafe extern "C" fn cgpc_request_ids(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| c.copy_ids(&with(request, |request| request.ids().clone())?, (ids, capacity), count))
+    }
+}
+
+/// Stores the number of the func. `function` of a phased one, too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_request_func(
+    request: *const cgpc_request,
+    function: *mut cgpc_function,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe { number(request, function, |request| request.func().number()) }
+}
+
+/// Stores the number of the callback; 0 if there is none, or the func is phased.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_request_callback(
+    request: *const cgpc_request,
+    function: *mut cgpc_function,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe { number(request, function, |request| request.callback().map_or(0, |callback| callback.number())) }
+}
+
+/// Stores the limits of what one id may write as reply header and reply data: see cgpc_call_args. UINT64_MAX: no limit.
+/// Either may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_request_reply_limits(
+    request: *const cgpc_request,
+    header_max: *mut u64,
+    data_max: *mut u64,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|c| {
+            let limits = with(request, |request| request.reply_limits())?;
+            c.store_if_wanted(header_max, limits.header_max);
+            c.store_if_wanted(data_max, limits.data_max);
+            Ok(CGPC_OK)
+        })
+    }
+}
+
+/// Copies the name of the tree, as text with a final zero; `length` gets its length without the zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_request_tree(
+    request: *const cgpc_request,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|c| {
+            let tree = with(request, |request| request.tree().to_string())?;
+            c.copy_text(&tree, (buffer, capacity), length, "buffer")
+        })
+    }
+}
+
+/// Keeps a value of the application for this call at this id, which the functions of the call find with
+/// cgpc_request_value: func, callback, both phases, and streaming functions. It replaces an earlier value. `release`
+/// may be null; otherwise it runs exactly once: when the value is replaced, or the call ends at this id in any way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_request_set_value(
+    request: *const cgpc_request,
+    value: *mut c_void,
+    release: cgpc_release_fn,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|_| {
+            with(request, |request| request.set_context(Value::new(value, release)))?;
+            Ok(CGPC_OK)
+        })
+    }
+}
+
+/// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_request_value(request: *const cgpc_request, value: *mut *mut c_void) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|c| {
+            let kept = with(request, |request| request.with_context(|kept: &mut Value| kept.pointer()))?;
+            match kept {
+                Some(kept) => c.store(value, kept, "value").map(|()| CGPC_OK),
+                None => Ok(CGPC_NONE),
+            }
+        })
     }
 }
 

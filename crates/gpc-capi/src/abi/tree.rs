@@ -22,9 +22,10 @@ pub const CGPC_NO_PARENT: u32 = u32::MAX;
 /// Maximum number of children that a function of the application may return for one position.
 const CHILDREN_MAX: usize = chained_gpc::trees::MAX_FAN_OUT as usize;
 
-/// Stores a tree by its name: "binary", "binomial", "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", or the name
-/// under which a split was registered in this context. Free it with cgpc_tree_free; calls that use it go on. May be
-/// called from anywhere; the functions below as well. Errors: CGPC_ERR_TREE.
+/// Stores a tree by its name: "binary", "binomial", "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number
+/// from "0" (binary) and "1" (binomial) on, or the name under which a split was registered in this context. Free it
+/// with cgpc_tree_free; calls that use it go on. May be called from anywhere; the functions below as well. Errors:
+/// CGPC_ERR_TREE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_named(
     context: *mut cgpc_context,

@@ -281,6 +281,11 @@ pub struct cgpc_call_args {
     pub flags: u32,
     /// The tree; null: a binary tree.
     pub tree: *const cgpc_tree,
+    /// With CGPC_REPLY_LIMITS: the longest reply header that one id may write, bytes; with a callback also the merged
+    /// one. Not for the default aggregate.
+    pub reply_header_max: u64,
+    /// With CGPC_REPLY_LIMITS: the same for reply data.
+    pub reply_data_max: u64,
     /// The time limit, microseconds; 60 s by default, or the rest of the limit of the call whose function makes this
     /// one.
     pub limit_us: u64,
@@ -372,7 +377,7 @@ versioned! {
     cgpc_exchange 40,
     cgpc_function_options 48,
     cgpc_streaming 40,
-    cgpc_call_args 112,
+    cgpc_call_args 128,
     cgpc_error 48,
     cgpc_coverage 24,
     cgpc_event 272,

@@ -204,6 +204,56 @@ static void trees(cgpc_context **contexts, cgpc_function func) {
     IS(CGPC_ERR_TREE, cgpc_tree_named(contexts[0], "no such tree", &tree));
 }
 
+/* What a function can ask, and a value of the application for each call at each id. */
+static int values_kept, values_released;
+static cgpc_function asks_number, merges_number;
+
+static void release_value(void *value) {
+    free(value);
+    __atomic_add_fetch(&values_released, 1, __ATOMIC_SEQ_CST);
+}
+
+static int asks(const cgpc_request *request, cgpc_reply *reply, void *arg) {
+    cgpc_function func = 0, callback = 9;
+    uint64_t header_max = 0, data_max = 0;
+    char tree[8];
+    size_t length = 0;
+    void *value;
+    (void)arg;
+    IS(CGPC_NONE, cgpc_request_value(request, &value));
+    value = malloc(1);
+    OK(cgpc_request_func(request, &func));
+    OK(cgpc_request_callback(request, &callback));
+    CHECK(func == asks_number && callback == merges_number);
+    OK(cgpc_request_reply_limits(request, &header_max, &data_max));
+    CHECK(header_max == 0 && data_max == 5);
+    IS(CGPC_ERR_TRUNCATED, cgpc_request_tree(request, tree, 3, &length));
+    CHECK(length == 6 && strcmp(tree, "bi") == 0);
+    OK(cgpc_request_tree(request, tree, sizeof tree, NULL));
+    CHECK(strcmp(tree, "binary") == 0);
+    OK(cgpc_request_set_value(request, NULL, NULL));
+    OK(cgpc_request_set_value(request, value, release_value));
+    __atomic_add_fetch(&values_kept, 1, __ATOMIC_SEQ_CST);
+    return cgpc_reply_set_data(reply, "12345", 5);
+}
+
+static int merges(const cgpc_request *request, const cgpc_child *child, cgpc_reply *own, void *arg) {
+    void *value = NULL;
+    (void)arg;
+    CHECK(child->data_len == 5);
+    OK(cgpc_request_value(request, &value));
+    CHECK(value != NULL);
+    return cgpc_reply_set_data(own, "123456", 5);
+}
+
+static void limits(cgpc_context *root) {
+    cgpc_call_args args = args_of(asks_number, 4);
+    args.callback = merges_number;
+    args.flags = CGPC_REPLY_LIMITS;
+    args.reply_data_max = 5;
+    OK(cgpc_call_run(root, &args, NULL));
+}
+
 static int ended = 99;
 
 static void on_end(int status, cgpc_outcome *outcome, void *arg) {
@@ -285,6 +335,8 @@ int main(void) {
         OK(cgpc_register_deferring(contexts[id], "keeps", keeps, NULL, NULL, &keep));
         OK(cgpc_register_deferring(contexts[id], "refuses", refuses, NULL, NULL, &refuse));
         OK(cgpc_register_streaming(contexts[id], "stream", &streaming, NULL, NULL, &stream));
+        OK(cgpc_register(contexts[id], "asks", asks, NULL, NULL, &asks_number));
+        OK(cgpc_register_callback(contexts[id], "merges", merges, NULL, NULL, &merges_number));
         OK(cgpc_register(contexts[id], "parent", parent, NULL, NULL, &parents));
         OK(cgpc_register_phased(contexts[id], "count", count, &dropped, &options, &phased));
     }
@@ -317,6 +369,11 @@ int main(void) {
     OK(cgpc_call_run_into(contexts[0], &args, NULL, NULL, &id, &length, NULL));
     CHECK(length == sizeof id && id == 4);
 
+    limits(contexts[0]);
+    args = args_of(parents, 4);
+    args.flags = CGPC_REPLY_LIMITS;
+    args.reply_data_max = 3;
+    IS(CGPC_ERR_CALL, cgpc_call_run(contexts[0], &args, NULL));
     trees(contexts, parents);
     in_flight(contexts[0], keep);
 
@@ -330,6 +387,7 @@ int main(void) {
     CHECK(__atomic_load_n(&ended, __ATOMIC_SEQ_CST) < 0);
     CHECK(lent == 1);
     CHECK(dropped == 5);
+    CHECK(values_kept == 4 && values_released == 4);
     CHECK(begins == 4 && releases == 4);
     free(long_data);
     puts("done");

@@ -44,6 +44,10 @@ static void explain(void) {
 #define NODES_MAX 16
 
 /* Starts contexts of ids 0 to count - 1 that know each other; `flags` of the first one. */
+/* Not every program has several contexts. */
+#if defined(__GNUC__)
+__attribute__((unused))
+#endif
 static void start_all(cgpc_context **contexts, uint32_t count, uint32_t flags) {
     static int starts;
     char peers[NODES_MAX * 64];
@@ -67,6 +71,9 @@ static void start_all(cgpc_context **contexts, uint32_t count, uint32_t flags) {
     }
 }
 
+#if defined(__GNUC__)
+__attribute__((unused))
+#endif
 static void finalize_all(cgpc_context **contexts, uint32_t count) {
     uint32_t id;
     for (id = 0; id < count; id++) {

@@ -129,3 +129,8 @@ fn the_header_compiles_without_a_warning_by_every_standard() {
         }
     }
 }
+
+#[test]
+fn exchanges_members_levels_and_secrets() {
+    succeeds("cc", "gnu11", "world.c");
+}
