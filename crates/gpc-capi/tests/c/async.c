@@ -95,23 +95,24 @@ static int parent(const cgpc_request *request, cgpc_reply *reply, void *arg) {
 
 /* Executes and merges. */
 static int count(const cgpc_request *request, const cgpc_child *child, cgpc_reply *own, void *arg) {
-    uint32_t *sum;
+    uint32_t sum = 1, more;
     void *data;
     size_t length = 0;
     (void)request;
     (void)arg;
     if (child == NULL) {
-        if (cgpc_reply_resize(own, sizeof *sum, &data) != CGPC_OK) {
+        if (cgpc_reply_resize(own, sizeof sum, &data) != CGPC_OK) {
             return 1;
         }
-        sum = (uint32_t *)data;
-        *sum = 1;
+        memcpy(data, &sum, sizeof sum);
         return 0;
     }
-    CHECK(cgpc_reply_data(own, &data, &length) == CGPC_OK && length == sizeof *sum);
-    CHECK(child->data_len == sizeof *sum);
-    sum = (uint32_t *)data;
-    *sum += *(const uint32_t *)child->data;
+    CHECK(cgpc_reply_data(own, &data, &length) == CGPC_OK && length == sizeof sum);
+    CHECK(child->data_len == sizeof more);
+    memcpy(&sum, data, sizeof sum);
+    memcpy(&more, child->data, sizeof more);
+    sum += more;
+    memcpy(data, &sum, sizeof sum);
     return 0;
 }
 

@@ -31,7 +31,11 @@ int main() {
             if (child.data_len != sizeof(std::uint32_t) || own.data().second != sizeof(std::uint32_t)) {
                 throw std::runtime_error("not a number");
             }
-            *static_cast<std::uint32_t *>(own.data().first) += *static_cast<const std::uint32_t *>(child.data);
+            std::uint32_t mine, more;
+            std::memcpy(&mine, own.data().first, sizeof mine);
+            std::memcpy(&more, child.data, sizeof more);
+            mine += more;
+            own.set_data(&mine, sizeof mine);
         });
         throws = contexts[id].add_func("throws", [](cgpc::request request, cgpc::reply) {
             if (request.me() == 1) {
