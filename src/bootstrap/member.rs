@@ -9,7 +9,7 @@ use super::BootstrapError;
 use super::farewell::{AtEnd, Farewell};
 use super::watch::Watch;
 use crate::peering::Secret;
-use crate::runtime::{Loss, Node, Peers};
+use crate::runtime::{Address, Loss, Node, Peers};
 use crate::wire::Job;
 
 /// One of the processes that were started together. It dereferences to its [`Node`]: it makes calls, and executes the
@@ -75,10 +75,13 @@ impl Member {
     /// # Errors
     /// If the node has ended.
     pub fn serve_until_left(&mut self) -> Result<Loss, BootstrapError> {
-        match (self.watch.take(), self.peers.address(0)) {
-            (Some(watch), Some(root)) => watch.until_left(&self.node, &root),
-            _ => Ok(Loss::Left),
-        }
+        self.serving().until_left(&self.node)
+    }
+
+    /// Takes the part of the member that waits for id 0 out of it, for threads that share the member: with it one of
+    /// them can serve [until id 0 has left](Self::serve_until_left). A second one returns at once.
+    pub fn serving(&mut self) -> Serving {
+        Serving { watch: self.watch.take(), root: self.peers.address(0) }
     }
 
     /// Leaves in order: calls in flight get `limit` to end, and the peers and the launcher are notified.
@@ -96,6 +99,26 @@ impl Member {
         let Member { node, mut farewell, .. } = self;
         node.shutdown(limit);
         farewell.take()
+    }
+}
+
+/// The part of a [`Member`] that waits for id 0: see [`Member::serving`].
+#[derive(Debug)]
+pub struct Serving {
+    watch: Option<Watch>,
+    root: Option<Address>,
+}
+
+impl Serving {
+    /// Serves the calls of the others until id 0 leaves: see [`Member::serve_until_left`]. `node` is that of the member.
+    ///
+    /// # Errors
+    /// If the node has ended.
+    pub fn until_left(self, node: &Node) -> Result<Loss, BootstrapError> {
+        match (self.watch, self.root) {
+            (Some(watch), Some(root)) => watch.until_left(node, &root),
+            _ => Ok(Loss::Left),
+        }
     }
 }
 

@@ -65,7 +65,7 @@ pub use error::BootstrapError;
 pub use farewell::Farewell;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use meeting::{Meeting, MeetingLimit};
-pub use member::Member;
+pub use member::{Member, Serving};
 pub use place::host_addresses;
 pub use rule::{Resolve, Rule, RuleAddress};
 pub use secret_file::{

@@ -652,14 +652,20 @@ int cgpc_start_exchange(struct cgpc_context *context,
                         const struct cgpc_exchange *exchange,
                         const struct cgpc_options *options);
 
+// Serves the calls of the others until id 0 leaves or is lost; returns at once at id 0. For a context that a
+// launcher or an exchange started. CGPC_NONE: id 0 was lost, and did not leave in order.
+//
+// Not from within functions. Errors: CGPC_ERR_UNSUPPORTED for other contexts, CGPC_ERR_DEADLOCK, CGPC_ERR_BOOTSTRAP.
+int cgpc_serve(struct cgpc_context *context);
+
 // Ends the node of a context in order, and frees the context: calls in flight get `limit_us` microseconds to end, then
 // they end with CGPC_ERR_ENDED. Handles of its calls and outcomes stay valid until they are freed. Releases the
 // arguments of its functions once no call runs them.
 //
 // May be called from any thread, but not from a function of the context: CGPC_ERR_DEADLOCK; the context stays then.
-// If another thread drives a polled context, CGPC_ERR_BUSY; the context stays then, too. CGPC_ERR_BOOTSTRAP: the
-// launcher did not get the farewell. In a forked child it returns CGPC_ERR_FORKED and touches no link; the memory is
-// released when the child ends.
+// If another thread drives a polled context, or serves, CGPC_ERR_BUSY; the context stays then, too.
+// CGPC_ERR_BOOTSTRAP: the launcher did not get the farewell. In a forked child it returns CGPC_ERR_FORKED and
+// touches no link; the memory is released when the child ends.
 int cgpc_finalize(struct cgpc_context *context,
                   uint64_t limit_us);
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
-use chained_gpc::bootstrap::Member;
-use chained_gpc::{Call, CallError, CallHandle, Caller, Node, Outcome, PolledNode};
+use chained_gpc::bootstrap::{Member, Serving};
+use chained_gpc::{Call, CallError, CallHandle, Caller, Loss, Node, Outcome, PolledNode};
 
 use crate::abi::frames;
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ enum Driver {
 /// A node with a thread.
 pub(crate) enum Running {
     Node(Node),
-    Member(Box<Member>),
+    Member(Box<Member>, Mutex<Option<Serving>>),
 }
 
 impl Deref for Running {
@@ -59,7 +59,7 @@ impl Deref for Running {
     fn deref(&self) -> &Node {
         match self {
             Running::Node(node) => node,
-            Running::Member(member) => member.node(),
+            Running::Member(member, _) => member.node(),
         }
     }
 }
@@ -227,6 +227,25 @@ impl Context {
         }
     }
 
+    /// Serves the calls of the others until id 0 leaves; returns whether it left in order.
+    ///
+    /// # Errors
+    /// If the context was not started together with others, or its node has ended.
+    pub(crate) fn serve(&self) -> Result<bool> {
+        let alone = || Error::new(CGPC_ERR_UNSUPPORTED, "the context was not started together with others");
+        self.with_node(
+            |node| match node {
+                Running::Node(_) => Err(alone()),
+                Running::Member(member, serving) => {
+                    let serving = serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let loss = serving.map_or(Ok(Loss::Left), |serving| serving.until_left(member.node()))?;
+                    Ok(loss == Loss::Left)
+                }
+            },
+            |_| Err(alone()),
+        )
+    }
+
     /// Uses the polled node.
     ///
     /// # Errors
@@ -263,10 +282,17 @@ impl Context {
     fn leave(started: &Started, limit: Duration) -> Result<()> {
         match &started.driver {
             Driver::Thread(node) => {
-                let node = node.write().unwrap_or_else(PoisonError::into_inner).take();
+                let node = match node.try_write() {
+                    Ok(mut node) => node.take(),
+                    Err(TryLockError::Poisoned(node)) => node.into_inner().take(),
+                    Err(TryLockError::WouldBlock) => {
+                        let message = "another thread serves with this context, or changes its membership";
+                        return Err(Error::new(CGPC_ERR_BUSY, message));
+                    }
+                };
                 match node {
                     Some(Running::Node(node)) => node.shutdown(limit),
-                    Some(Running::Member(member)) => member.finish(limit)?,
+                    Some(Running::Member(member, _)) => member.finish(limit)?,
                     None => {}
                 }
             }

@@ -1,7 +1,7 @@
 //! Contexts: made, started and freed.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::{self, Bootstrap};
@@ -155,14 +155,32 @@ pub unsafe extern "C" fn cgpc_start_exchange(
     }
 }
 
+/// Serves the calls of the others until id 0 leaves or is lost; returns at once at id 0. For a context that a
+/// launcher or an exchange started. CGPC_NONE: id 0 was lost, and did not leave in order.
+///
+/// Not from within functions. Errors: CGPC_ERR_UNSUPPORTED for other contexts, CGPC_ERR_DEADLOCK, CGPC_ERR_BOOTSTRAP.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_serve(context: *mut cgpc_context) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|_| {
+            let context = object::<Context, _>(context)?;
+            if context.is_inside() {
+                return Err(Error::new(CGPC_ERR_DEADLOCK, "a function of a context cannot serve with it"));
+            }
+            Ok(if context.serve()? { CGPC_OK } else { CGPC_NONE })
+        })
+    }
+}
+
 /// Ends the node of a context in order, and frees the context: calls in flight get `limit_us` microseconds to end, then
 /// they end with CGPC_ERR_ENDED. Handles of its calls and outcomes stay valid until they are freed. Releases the
 /// arguments of its functions once no call runs them.
 ///
 /// May be called from any thread, but not from a function of the context: CGPC_ERR_DEADLOCK; the context stays then.
-/// If another thread drives a polled context, CGPC_ERR_BUSY; the context stays then, too. CGPC_ERR_BOOTSTRAP: the
-/// launcher did not get the farewell. In a forked child it returns CGPC_ERR_FORKED and touches no link; the memory is
-/// released when the child ends.
+/// If another thread drives a polled context, or serves, CGPC_ERR_BUSY; the context stays then, too.
+/// CGPC_ERR_BOOTSTRAP: the launcher did not get the farewell. In a forked child it returns CGPC_ERR_FORKED and
+/// touches no link; the memory is released when the child ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_finalize(context: *mut cgpc_context, limit_us: u64) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -302,7 +320,7 @@ fn start_member(
     configure(c, options, Node::builder(0))?;
     let bootstrap = bootstrap.limit(bootstrap_limit(options)).link(link(options.link)?);
     let mut failed = None;
-    let member = bootstrap.start(functions, |builder| {
+    let mut member = bootstrap.start(functions, |builder| {
         let options = cgpc_options {
             secret: std::ptr::null(),
             key: std::ptr::null(),
@@ -317,8 +335,8 @@ fn start_member(
     if let Some(error) = failed {
         return Err(error);
     }
-    let count = member.count();
-    Ok(Started::running(Running::Member(Box::new(member)), count))
+    let (count, serving) = (member.count(), Mutex::new(Some(member.serving())));
+    Ok(Started::running(Running::Member(Box::new(member), serving), count))
 }
 
 /// Applies the options that do not depend on how the context starts.

@@ -80,6 +80,8 @@ static void nulls(void) {
     WRONG(cgpc_start_launched(NULL, NULL));
     WRONG(cgpc_start_exchange(NULL, NULL, NULL));
     WRONG(cgpc_finalize(NULL, 0));
+    WRONG(cgpc_serve(NULL));
+    IS(CGPC_ERR_UNSUPPORTED, cgpc_serve(shared));
     WRONG(cgpc_id(NULL, &id));
     WRONG(cgpc_address(NULL, NULL, 0, NULL));
     WRONG(cgpc_register(NULL, "x", echo, NULL, NULL, NULL));

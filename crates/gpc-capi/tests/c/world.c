@@ -73,6 +73,7 @@ static void *process(void *arg) {
     CHECK(replies == RANKS);
     OK(cgpc_outcome_free(outcome));
     pthread_barrier_wait(&meeting);
+    OK(cgpc_serve(context));
     OK(cgpc_finalize(context, 1000000));
     return NULL;
 }

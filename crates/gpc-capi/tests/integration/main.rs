@@ -2,4 +2,5 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod header;
+mod package;
 mod programs;

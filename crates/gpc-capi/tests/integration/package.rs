@@ -1,0 +1,130 @@
+//! The installed package: what make installs, found by pkg-config and CMake; the program of docs/c.md under a launcher.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: needs {program}");
+    }
+    found
+}
+
+fn succeeds(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    output
+}
+
+/// Installs the libraries of this build into a folder.
+fn install(prefix: &Path) {
+    let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    succeeds(
+        Command::new("make")
+            .arg("-C")
+            .arg(package())
+            .arg("install")
+            .args([format!("PREFIX={}", prefix.display()), format!("LIBRARIES={}", libraries.display())]),
+    );
+}
+
+/// What pkg-config says, in words.
+fn flags(prefix: &Path, arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(arguments).arg("chained_gpc");
+    let output = String::from_utf8(succeeds(&mut command).stdout).unwrap();
+    output.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The program of docs/c.md, compiled as the page says.
+fn program(prefix: &Path) -> PathBuf {
+    let page = fs::read_to_string(package().join("../../docs/c.md")).unwrap();
+    let code = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let (source, program) = (prefix.join("sum.c"), prefix.join("sum"));
+    fs::write(&source, code).unwrap();
+    succeeds(
+        Command::new("cc").arg(source).args(flags(prefix, &["--cflags", "--libs"])).arg("-o").arg(&program),
+    );
+    program
+}
+
+#[test]
+fn an_installed_library_is_found_and_its_page_holds() {
+    if !(has("cc") && has("make") && has("pkg-config")) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path();
+    install(prefix);
+    let program = program(prefix);
+    let alone = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output().unwrap();
+    assert!(String::from_utf8_lossy(&alone.stderr).contains("no launcher"), "{alone:?}");
+    if has("mpiexec.mpich") {
+        let mut command = Command::new("mpiexec.mpich");
+        let output =
+            succeeds(command.args(["-n", "4"]).arg(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "the sum of 4 squares is 14\n");
+    }
+    let linked = prefix.join("static");
+    succeeds(
+        Command::new("cc")
+            .arg(prefix.join("sum.c"))
+            .args(flags(prefix, &["--cflags"]))
+            .arg(prefix.join("lib/libchained_gpc.a"))
+            .args(
+                flags(prefix, &["--static", "--libs-only-l"]).iter().filter(|flag| *flag != "-lchained_gpc"),
+            )
+            .arg("-o")
+            .arg(&linked),
+    );
+    assert!(!Command::new(linked).output().unwrap().status.success(), "it has no launcher either");
+}
+
+#[test]
+fn cmake_finds_the_installed_library() {
+    if !(has("cmake") && has("cc") && has("make")) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path();
+    install(prefix);
+    fs::write(
+        prefix.join("main.c"),
+        "#include <chained_gpc.h>\nint main(void) { return cgpc_version() != CGPC_VERSION; }\n",
+    )
+    .unwrap();
+    let project = "cmake_minimum_required(VERSION 3.10)\nproject(test C)\nfind_package(chained_gpc 0.1 REQUIRED)\n\
+        foreach(kind chained_gpc static)\nadd_executable(test-${kind} main.c)\n\
+        target_link_libraries(test-${kind} chained_gpc::${kind})\nendforeach()\n";
+    fs::write(prefix.join("CMakeLists.txt"), project).unwrap();
+    let build = prefix.join("build");
+    let search = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+    succeeds(Command::new("cmake").arg("-S").arg(prefix).arg("-B").arg(&build).arg(search));
+    succeeds(Command::new("cmake").arg("--build").arg(&build));
+    for kind in ["chained_gpc", "static"] {
+        succeeds(&mut Command::new(build.join(format!("test-{kind}"))));
+    }
+}
+
+#[test]
+fn only_functions_of_the_interface_are_exported() {
+    if !has("nm") {
+        return;
+    }
+    let library = std::env::current_exe().unwrap().parent().unwrap().join("libgpc_capi.so");
+    let output = succeeds(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let output = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<&str> = output.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let header = fs::read_to_string(package().join("include/chained_gpc.h")).unwrap();
+    assert!(names.len() > 90);
+    for name in names {
+        assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+    }
+}
