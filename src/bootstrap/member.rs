@@ -110,7 +110,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Serves the calls of the others until id 0 leaves: see [`Member::serve_until_left`]. `node` is that of the member.
+    /// Serves the calls of the others until id 0 leaves: see [`Member::serve_until_left`]. `node` is the member's.
     ///
     /// # Errors
     /// If the node has ended.

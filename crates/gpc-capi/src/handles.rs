@@ -27,12 +27,13 @@ pub(crate) enum Kind {
     Events,
     Request,
     Reply,
+    Gpc,
 }
 
 impl Kind {
     fn of(number: u64) -> Option<Kind> {
         use Kind::*;
-        [Context, Call, Outcome, Token, Tree, Events, Request, Reply]
+        [Context, Call, Outcome, Token, Tree, Events, Request, Reply, Gpc]
             .into_iter()
             .find(|kind| *kind as u64 == number)
     }
@@ -49,6 +50,7 @@ impl fmt::Display for Kind {
             Kind::Events => "cgpc_events",
             Kind::Request => "cgpc_request",
             Kind::Reply => "cgpc_reply",
+            Kind::Gpc => "gpc_hdl_t",
         })
     }
 }

@@ -23,6 +23,7 @@
 //! | `abi/pointers` | the border: pointers, errors, panics |
 //! | `abi/frames`, `abi/callees` | running functions and their handles; functions of C as functions of the library |
 //! | `abi/fork` | the handler in forked children |
+//! | `armci` | ARMCI's interface: `process`, `calls`, `handlers`, `collective`, `memory`, `locks`, and `shared` state |
 //! | `status`, `error` | statuses; errors, and the last one of each thread |
 //! | `handles`, `process` | the table of handles; forks of the process |
 //! | `context`, `registry` | a node and what drives it; the functions of a context |
@@ -30,6 +31,7 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+pub mod armci;
 mod calls;
 mod context;
 mod error;

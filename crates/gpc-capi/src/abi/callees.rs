@@ -75,7 +75,7 @@ impl Drop for Throws {
 }
 
 /// Calls a function of the application that must not throw.
-pub(super) fn no_unwind<T>(function: impl FnOnce() -> T) -> T {
+pub(crate) fn no_unwind<T>(function: impl FnOnce() -> T) -> T {
     let throws = Throws;
     let result = function();
     std::mem::forget(throws);

@@ -11,7 +11,7 @@
 #![allow(non_camel_case_types, reason = "types have their names of C")]
 
 pub mod call;
-mod callees;
+pub(crate) mod callees;
 pub mod context;
 pub mod errors;
 pub(crate) mod fork;
@@ -20,7 +20,7 @@ pub mod functions;
 pub mod level;
 pub mod members;
 pub mod outcome;
-mod pointers;
+pub(crate) mod pointers;
 pub mod progress;
 pub mod reply;
 pub mod request;

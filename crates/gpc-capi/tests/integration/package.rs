@@ -35,10 +35,14 @@ fn install(prefix: &Path) {
     );
 }
 
-/// What pkg-config says, in words.
+/// What pkg-config says of the library, in words.
 fn flags(prefix: &Path, arguments: &[&str]) -> Vec<String> {
+    flags_of("chained_gpc", prefix, arguments)
+}
+
+fn flags_of(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
-    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(arguments).arg("chained_gpc");
+    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(arguments).arg(name);
     let output = String::from_utf8(succeeds(&mut command).stdout).unwrap();
     output.split_whitespace().map(str::to_owned).collect()
 }
@@ -72,6 +76,15 @@ fn an_installed_library_is_found_and_its_page_holds() {
             succeeds(command.args(["-n", "4"]).arg(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "the sum of 4 squares is 14\n");
     }
+    succeeds(
+        Command::new("cc")
+            .args(["-std=gnu17", "-Wall", "-Werror"])
+            .arg(package().join("tests/c/armci.c"))
+            .args(flags_of("chained_gpc_armci", prefix, &["--cflags", "--libs"]))
+            .arg("-o")
+            .arg(prefix.join("armci")),
+    );
+    succeeds(Command::new(prefix.join("armci")).env("LD_LIBRARY_PATH", prefix.join("lib")));
     let linked = prefix.join("static");
     succeeds(
         Command::new("cc")
@@ -122,9 +135,13 @@ fn only_functions_of_the_interface_are_exported() {
     let output = succeeds(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     let output = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = output.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
-    let header = fs::read_to_string(package().join("include/chained_gpc.h")).unwrap();
+    let headers = ["chained_gpc.h", "armci/armci.h", "armci/gpc.h", "armci/message.h"];
+    let header: String = headers
+        .iter()
+        .map(|name| fs::read_to_string(package().join("include").join(name)).unwrap())
+        .collect();
     assert!(names.len() > 90);
     for name in names {
-        assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+        assert!(header.contains(&format!("{name}(")), "{name} is not in a header");
     }
 }

@@ -49,6 +49,8 @@ fn compile(compiler: &str, standard: &str, options: &[&str], source: &str, progr
         .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-g", "-pthread"])
         .arg("-I")
         .arg(package().join("include"))
+        .arg("-I")
+        .arg(package().join("include/armci"))
         .arg(package().join("tests/c").join(source))
         .arg("-o")
         .arg(program)
@@ -160,4 +162,31 @@ fn the_header_compiles_without_a_warning_by_every_standard() {
 #[test]
 fn exchanges_members_levels_and_secrets() {
     succeeds("cc", "gnu11", "world.c");
+}
+
+#[test]
+fn armci_of_one_process() {
+    succeeds("cc", "gnu17", "armci.c");
+}
+
+#[test]
+fn armci_of_several_processes() {
+    let has_launcher = Command::new("mpiexec.mpich").arg("--version").output().is_ok();
+    if !has_compiler("cc") || !has_launcher {
+        return println!("skipped: needs mpiexec.mpich (mpich)");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile("cc", "gnu17", sanitizers("cc"), "armci.c", &program);
+    for processes in ["2", "5"] {
+        let output = Command::new("timeout")
+            .args(["60", "mpiexec.mpich", "-n", processes])
+            .arg(&program)
+            .env("LD_LIBRARY_PATH", library_folder(&program))
+            .output()
+            .unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{processes} processes: {:?}\n{err}", output.status);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    }
 }
