@@ -185,6 +185,21 @@ impl CallHandle {
     }
 
     /// Returns a value that cancels the call while another thread has its handle, for example to wait for it.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes};
+    ///
+    /// let functions = Functions::new();
+    /// let never = functions.deferring("never", |_request, token| std::mem::forget(token))?;
+    /// let nodes = LocalNodes::start(2, LinkKind::Unix, &functions)?;
+    /// let handle = nodes.root().call(Call::new(never).ids(0..2))?;
+    /// let canceller = handle.canceller();
+    /// let waits = std::thread::spawn(move || handle.wait());
+    /// canceller.cancel();
+    /// let error = waits.join().expect("it does not panic").unwrap_err();
+    /// assert_eq!(error.kind(), Some(CauseKind::Cancelled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn canceller(&self) -> Canceller {
         let CallHandle { ticket, completion, mailbox, .. } = self;
         Canceller { ticket: *ticket, completion: completion.clone(), mailbox: mailbox.clone() }

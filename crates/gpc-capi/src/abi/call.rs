@@ -310,7 +310,11 @@ fn described(c: &Pointers<'_>, context: &Context, args: &cgpc_call_args) -> Resu
     }
     let data = c.bytes(args.data, args.data_len, "data")?;
     let header = c.bytes(args.header, args.header_len, "header")?;
-    let ids = ids(c, args)?;
+    // With these errors the data stay the application's; with those below they are released.
+    let ids = match ids(c, args) {
+        Err(error) if error.status == CGPC_ERR_ARGUMENT => return Err(error),
+        ids => ids,
+    };
     let tree = match args.tree.is_null() {
         true => None,
         false => Some(object::<CTree, _>(args.tree)?),
@@ -322,7 +326,7 @@ fn described(c: &Pointers<'_>, context: &Context, args: &cgpc_call_args) -> Resu
         }
         None => Bytes::copy_from_slice(data),
     };
-    let mut call = Call::new(context.registry.func(args.func)?).ids(ids).data(data);
+    let mut call = Call::new(context.registry.func(args.func)?).ids(ids?).data(data);
     if !header.is_empty() {
         call = call.header(Bytes::copy_from_slice(header));
     }

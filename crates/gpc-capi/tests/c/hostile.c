@@ -178,12 +178,19 @@ static void handles(void) {
     WRONG(cgpc_address(shared, NULL, 5, &length));
 }
 
+static void releases(void *arg) {
+    __atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST);
+}
+
 static void calls(cgpc_function kept) {
     static const uint32_t twice[] = {0, 0};
     cgpc_call_args args, grown;
     cgpc_outcome *outcome;
     struct { cgpc_call_args args; char more[64]; } larger;
     uint32_t id;
+    cgpc_call *call;
+    char memory = 'x';
+    int released = 0;
     char *header = calloc(1, 70000);
     CHECK(header != NULL);
     OK(cgpc_call_args_init(&args, sizeof args));
@@ -213,6 +220,31 @@ static void calls(cgpc_function kept) {
     grown.data_len = 1;
     WRONG(cgpc_call_run(shared, &grown, NULL));
     free(header);
+    /* Data that are lent are released with every error but a wrong argument. */
+    grown = args;
+    grown.data = &memory;
+    grown.data_len = 1;
+    grown.data_release = releases;
+    grown.data_release_arg = &released;
+    grown.id_count = (size_t)-1;
+    IS(CGPC_ERR_IDS, cgpc_call_run(shared, &grown, NULL));
+    CHECK(released == 1);
+    grown.id_count = 1;
+    grown.func = 12345;
+    IS(CGPC_ERR_FUNCTION, cgpc_call_run(shared, &grown, NULL));
+    CHECK(released == 2);
+    grown.func = echo_number;
+    grown.flags = 1u << 31;
+    WRONG(cgpc_call_run(shared, &grown, NULL));
+    CHECK(released == 2);
+    /* Times that never pass. */
+    grown = args;
+    grown.limit_us = UINT64_MAX;
+    OK(cgpc_call_start(shared, &grown, &call));
+    OK(cgpc_call_wait(call, UINT64_MAX - 1, NULL));
+    OK(cgpc_call_free(call));
+    grown.limit_us = 1;
+    (void)cgpc_call_run(shared, &grown, NULL);
     /* A structure of a newer header: accepted while its new fields are zero. */
     memset(&larger, 0, sizeof larger);
     larger.args = args;
@@ -296,7 +328,7 @@ int main(void) {
     handles();
     calls(kept);
     threads();
-    finalize_all(&shared, 1);
+    OK(cgpc_finalize(shared, CGPC_FOREVER));
     CHECK(strcmp(cgpc_strerror(CGPC_ERR_FORKED), cgpc_strerror(12345)) != 0);
     puts("done");
     return 0;

@@ -145,3 +145,35 @@ fn only_functions_of_the_interface_are_exported() {
         assert!(header.contains(&format!("{name}(")), "{name} is not in a header");
     }
 }
+
+/// An example, compiled with the installed library, on 4 processes of MPICH.
+fn example(compiler: &str, name: &str, expected: &str) {
+    if !(has(compiler) && has("make") && has("pkg-config") && has("mpiexec.mpich")) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path();
+    install(prefix);
+    let program = prefix.join("example");
+    succeeds(
+        Command::new(compiler)
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
+            .arg(package().join("examples").join(name))
+            .args(flags(prefix, &["--cflags", "--libs"]))
+            .arg("-o")
+            .arg(&program),
+    );
+    let mut command = Command::new("mpiexec.mpich");
+    let output = succeeds(command.args(["-n", "4"]).arg(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn an_mpi_program_hands_over_its_communicator() {
+    example("mpicc.mpich", "mpi.c", "rank 3, rank 0, rank 1, rank 2\n");
+}
+
+#[test]
+fn a_distributed_table_has_all_updates() {
+    example("cc", "table.c", "4 processes made 8192 updates; they add up: yes\n");
+}
