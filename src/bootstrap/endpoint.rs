@@ -1,5 +1,6 @@
 //! The listener and the key of a process, before its node starts with them.
 
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::entry::Entry;
 use super::place::{self, Place};
 use super::trust::Trust;
 use crate::peering::{PrivateKey, PublicKey};
-use crate::runtime::{Address, Builder, LinkKind, Listener, Node, Peers};
+use crate::runtime::{Address, Builder, LinkKind, Listener, Node, Peers, PolledNode};
 
 /// The listener and the key of a process.
 pub(super) struct Endpoint {
@@ -57,6 +58,20 @@ impl Endpoint {
 
     /// Starts the node with the listener and the key.
     pub(super) fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
+        self.builder(builder, trust, peers).start().map_err(not_started)
+    }
+
+    /// Makes a node that the application drives with the listener and the key.
+    pub(super) fn polled(
+        self,
+        builder: Builder,
+        trust: &Trust,
+        peers: Peers,
+    ) -> Result<PolledNode, BootstrapError> {
+        self.builder(builder, trust, peers).polled().map_err(not_started)
+    }
+
+    fn builder(self, builder: Builder, trust: &Trust, peers: Peers) -> Builder {
         let mut builder = builder.peers(peers).job(trust.job).listener(self.listener);
         if trust.first_run {
             builder = builder.first_run();
@@ -67,6 +82,10 @@ impl Endpoint {
         if let Some(key) = self.key {
             builder = builder.key(key);
         }
-        builder.start().map_err(|error| BootstrapError::System { doing: "cannot start the node", error })
+        builder
     }
+}
+
+fn not_started(error: io::Error) -> BootstrapError {
+    BootstrapError::System { doing: "cannot start the node", error }
 }

@@ -22,7 +22,7 @@ use super::variables::HOST_ADDRESS;
 use super::watch::Watch;
 use super::{BootstrapError, Resolve, Rule, Space, read_secret};
 use crate::peering::Secret;
-use crate::runtime::{Builder, Functions, LinkKind, Node, Peer, Peers};
+use crate::runtime::{Builder, Functions, LinkKind, Node, Peer, Peers, PolledNode};
 use crate::wire::Job;
 use crate::{Clock, TimeLimit};
 
@@ -239,6 +239,37 @@ impl Bootstrap {
         member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;
         member.farewell = AtEnd(farewell);
         Ok(member)
+    }
+}
+
+impl Bootstrap {
+    /// Exchanges the entries, and makes a node that the application drives; `build` may configure it further. It knows
+    /// the address of each other id, and listens. Nothing of it has a thread. Returns the number of ids as well.
+    ///
+    /// It needs an exchange [of the program's own](Self::with_allgather), which brings all entries at once. No id waits
+    /// until the others have their nodes: a call that comes earlier waits at the listener.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), and [`BootstrapError::Variables`] for any other exchange.
+    pub fn start_polled(
+        self,
+        functions: &Functions,
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Result<(PolledNode, u32), BootstrapError> {
+        let Bootstrap { place, launcher, method, limit, begun, link, address } = self;
+        if !matches!(method, ExchangeMethod::Allgather(_)) {
+            let why = "a node that the application drives needs an exchange of the program's own";
+            return Err(BootstrapError::Variables { launcher, why: why.into() });
+        }
+        let limit =
+            Clock::system().limit_of_which(limit, begun.map_or(Duration::ZERO, |begun| begun.elapsed()));
+        let wanted = std::env::var(HOST_ADDRESS).ok();
+        let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
+        let Startup { id, count, mine, own, met, .. } = begin(method, place, (wanted, link), &limit)?;
+        let (trust, mut known) = met.into_parts();
+        known.insert(id, mine.clone());
+        let builder = build(Node::builder(id).functions(functions)).link(link);
+        Ok((own.polled(builder, &trust, peers(id, &mine, &known, trust.job)?)?, count))
     }
 }
 

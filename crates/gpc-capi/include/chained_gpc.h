@@ -647,7 +647,8 @@ int cgpc_start_launched(struct cgpc_context *context,
 
 // Starts the node of a context as one of the processes of an exchange of the application's own, such as those of an
 // MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is
-// used on this thread, and not after the call. Options and errors are those of cgpc_start_launched.
+// used on this thread, and not after the call. Options and errors
+// are those of cgpc_start_launched, but CGPC_POLLED is possible.
 int cgpc_start_exchange(struct cgpc_context *context,
                         const struct cgpc_exchange *exchange,
                         const struct cgpc_options *options);

@@ -338,10 +338,10 @@ impl Started {
     }
 
     /// The state of a node that the application drives.
-    pub(crate) fn polled(node: PolledNode) -> Started {
+    pub(crate) fn polled(node: PolledNode, count: u32) -> Started {
         let (caller, id) = (node.caller(), node.id());
         let address = node.address().map(ToString::to_string);
         let polled = Box::new(Polled { node: Mutex::new(Some(node)), driving: AtomicU64::new(0) });
-        Started { caller, id, count: 0, address, driver: Driver::Polled(polled) }
+        Started { caller, id, count, address, driver: Driver::Polled(polled) }
     }
 }

@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cgpc_start(context: *mut cgpc_context, options: *const 
                 }
                 Ok(match options.flags & CGPC_POLLED {
                     0 => Started::running(Running::Node(builder.start()?), 0),
-                    _ => Started::polled(builder.polled()?),
+                    _ => Started::polled(builder.polled()?, 0),
                 })
             })?;
             Ok(CGPC_OK)
@@ -122,6 +122,11 @@ pub unsafe extern "C" fn cgpc_start_launched(
             context.start(|registry| {
                 let limit = bootstrap_limit(&options);
                 let none = || Error::new(CGPC_ERR_NO_LAUNCHER, "the environment names no launcher");
+                if options.flags & CGPC_POLLED != 0 {
+                    let message = "a launched context has a thread of its own: start it without CGPC_POLLED, or \
+                        by cgpc_start_exchange";
+                    return Err(Error::new(CGPC_ERR_UNSUPPORTED, message));
+                }
                 let bootstrap = bootstrap::from_env_within(limit)?.ok_or_else(none)?;
                 start_member(c, bootstrap, &options, registry.functions())
             })?;
@@ -132,7 +137,8 @@ pub unsafe extern "C" fn cgpc_start_launched(
 
 /// Starts the node of a context as one of the processes of an exchange of the application's own, such as those of an
 /// MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is
-/// used on this thread, and not after the call. Options and errors are those of cgpc_start_launched.
+/// used on this thread, and not after the call. Options and errors
+/// are those of cgpc_start_launched, but CGPC_POLLED is possible.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_start_exchange(
     context: *mut cgpc_context,
@@ -311,32 +317,30 @@ fn start_member(
     options: &cgpc_options,
     functions: &chained_gpc::Functions,
 ) -> Result<Started> {
-    if options.flags & CGPC_POLLED != 0 {
-        let message =
-            "a launched context has a thread of its own: start without CGPC_POLLED, or use cgpc_start";
-        return Err(Error::new(CGPC_ERR_UNSUPPORTED, message));
-    }
     // Checked before the exchange, in which the others take part.
     configure(c, options, Node::builder(0))?;
     let bootstrap = bootstrap.limit(bootstrap_limit(options)).link(link(options.link)?);
     let mut failed = None;
-    let mut member = bootstrap.start(functions, |builder| {
-        let options = cgpc_options {
-            secret: std::ptr::null(),
-            key: std::ptr::null(),
-            job: std::ptr::null(),
-            ..*options
-        };
+    let build = |builder| {
+        let none = std::ptr::null();
+        let options = cgpc_options { secret: none, secret_len: 0, key: none, job: none, ..*options };
         configure(c, &options, builder).unwrap_or_else(|error| {
             failed = Some(error);
             Node::builder(0)
         })
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let (count, serving) = (member.count(), Mutex::new(Some(member.serving())));
-    Ok(Started::running(Running::Member(Box::new(member), serving), count))
+    };
+    let started = match options.flags & CGPC_POLLED {
+        0 => {
+            let mut member = bootstrap.start(functions, build)?;
+            let (count, serving) = (member.count(), Mutex::new(Some(member.serving())));
+            Started::running(Running::Member(Box::new(member), serving), count)
+        }
+        _ => {
+            let (node, count) = bootstrap.start_polled(functions, build)?;
+            Started::polled(node, count)
+        }
+    };
+    failed.map_or(Ok(started), Err)
 }
 
 /// Applies the options that do not depend on how the context starts.

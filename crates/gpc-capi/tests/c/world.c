@@ -13,7 +13,11 @@ typedef struct {
     uint32_t rank;
     int barriers;
     int fails;
+    int polled;
 } rank_state;
+
+/* Number of polled processes whose call has ended. */
+static int finished;
 
 static int allgather(const void *mine, size_t length, void *all, void *arg) {
     rank_state *state = (rank_state *)arg;
@@ -47,6 +51,7 @@ static void *process(void *arg) {
     rank_state *state = (rank_state *)arg;
     cgpc_context *context;
     cgpc_exchange exchange;
+    cgpc_options options;
     cgpc_function func = 0;
     cgpc_call_args args;
     cgpc_outcome *outcome;
@@ -61,7 +66,9 @@ static void *process(void *arg) {
     exchange.allgather = allgather;
     exchange.barrier = barrier;
     exchange.arg = state;
-    OK(cgpc_start_exchange(context, &exchange, NULL));
+    OK(cgpc_options_init(&options, sizeof options));
+    options.flags = state->polled ? CGPC_POLLED : 0;
+    OK(cgpc_start_exchange(context, &exchange, &options));
     OK(cgpc_id(context, &id));
     OK(cgpc_count(context, &count));
     CHECK(id == state->rank && count == RANKS && state->barriers == 1);
@@ -72,13 +79,23 @@ static void *process(void *arg) {
     OK(cgpc_outcome_reply_count(outcome, &replies));
     CHECK(replies == RANKS);
     OK(cgpc_outcome_free(outcome));
+    if (state->polled) {
+        /* The calls of the others need this process, too. */
+        __atomic_add_fetch(&finished, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&finished, __ATOMIC_SEQ_CST) < RANKS) {
+            OK(cgpc_progress(context, 0, NULL));
+        }
+        IS(CGPC_ERR_UNSUPPORTED, cgpc_serve(context));
+        OK(cgpc_finalize(context, 1000000));
+        return NULL;
+    }
     pthread_barrier_wait(&meeting);
     OK(cgpc_serve(context));
     OK(cgpc_finalize(context, 1000000));
     return NULL;
 }
 
-static void exchanges(void) {
+static void exchanges(int polled) {
     pthread_t threads[RANKS];
     rank_state states[RANKS];
     cgpc_context *context;
@@ -88,6 +105,7 @@ static void exchanges(void) {
     CHECK(pthread_barrier_init(&meeting, NULL, RANKS) == 0);
     memset(states, 0, sizeof states);
     for (rank = 0; rank < RANKS; rank++) {
+        states[rank].polled = polled;
         states[rank].rank = rank;
         CHECK(pthread_create(&threads[rank], NULL, process, &states[rank]) == 0);
     }
@@ -110,7 +128,8 @@ static void exchanges(void) {
     IS(CGPC_ERR_BOOTSTRAP, cgpc_start_exchange(context, &exchange, NULL));
     OK(cgpc_options_init(&options, sizeof options));
     options.flags = CGPC_POLLED;
-    IS(CGPC_ERR_UNSUPPORTED, cgpc_start_exchange(context, &exchange, &options));
+    IS(CGPC_ERR_BOOTSTRAP, cgpc_start_exchange(context, &exchange, &options));
+    IS(CGPC_ERR_UNSUPPORTED, cgpc_start_launched(context, &options));
     IS(CGPC_ERR_NO_LAUNCHER, cgpc_start_launched(context, NULL));
     OK(cgpc_start(context, NULL));
     OK(cgpc_finalize(context, 0));
@@ -221,7 +240,8 @@ static void secrets(void) {
 }
 
 int main(void) {
-    exchanges();
+    exchanges(0);
+    exchanges(1);
     members();
     levels();
     secrets();
