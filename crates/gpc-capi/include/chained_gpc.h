@@ -14,7 +14,8 @@
  *   context. They must not throw and not longjmp: an exception that leaves a function ends the process with a message.
  *   The C++ wrappers at the end of this file catch exceptions and return CGPC_ERR_EXCEPTION.
  * - In a forked child all handles of the parent are CGPC_ERR_FORKED, and nothing touches the parent's links, not even
- *   exit. A child may make contexts of its own. (A child of a raw clone or of _Exit's like is not recognized: use fork.)
+ *   exit. A child may make contexts of its own. (A child of a raw clone system call
+ *   is not recognized: use fork.)
  * - Bytes of requests and replies have no alignment: copy numbers out of them with memcpy.
  * - Strings are UTF-8 and end with a zero. Times are microseconds.
  * - A structure that begins with `size` is initialized with its ..._init function, or zeroed and given its sizeof. */

@@ -6,7 +6,7 @@
 //!
 //! # Rules of the interface
 //!
-//! - Every function returns a [status](status): 0, a small positive number that is not an error, or a negative number.
+//! - Every function returns a [`status`]: 0, a small positive number that is not an error, or a negative number.
 //!   `cgpc_last_error` has the rest.
 //! - Handles are numbers in the form of pointers, and are looked up, never followed. A freed or wrong handle is an
 //!   error.

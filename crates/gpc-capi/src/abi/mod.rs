@@ -1,8 +1,8 @@
 //! The C interface itself: exported functions, their types, and the border between C and Rust. All `unsafe` code of the
 //! crate is in this folder.
 //!
-//! An exported function is `unsafe extern "C"`, and its body is one call of [`border`](pointers::border). Inside, all
-//! pointers are checked and converted by [`Pointers`](pointers::Pointers); handles are looked up and never followed.
+//! An exported function is `unsafe extern "C"`, and its body is one call of `border`. Inside, all
+//! pointers are checked and converted by `Pointers`; handles are looked up and never followed.
 #![allow(unsafe_code)]
 #![allow(
     clippy::missing_safety_doc,

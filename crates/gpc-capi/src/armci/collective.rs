@@ -9,7 +9,7 @@ use bytes::Bytes;
 use chained_gpc::runtime::FunctionResult;
 use chained_gpc::{Deferred, Reply, Request};
 
-use super::shared::{Layer, Shared, lock};
+use super::shared::{Layer, Meeting, Shared, lock};
 use crate::error::{Error, Result};
 use crate::status::{CGPC_ERR_CALL, CGPC_ERR_DATA};
 
@@ -84,14 +84,29 @@ fn parts(all: &Bytes, count: u32) -> Result<Vec<Bytes>> {
     parts.ok_or_else(|| Error::new(CGPC_ERR_DATA, "a collective operation has ended with wrong data"))
 }
 
-fn number_of(request: &Request<'_>) -> Option<u64> {
-    request.header().get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes)
+impl Meeting {
+    /// The number of the operation that a request is about: the one under way here, or the next one. So peers fill no
+    /// table with others.
+    fn current(&self, request: &Request<'_>) -> std::result::Result<u64, &'static str> {
+        let number = request.header().get(..8).and_then(|bytes| bytes.try_into().ok());
+        let number = number.map(u64::from_le_bytes).ok_or("the request has no number")?;
+        match number == self.next || number.checked_add(1) == Some(self.next) {
+            true => Ok(number),
+            false => Err("the processes take part in different collective operations"),
+        }
+    }
 }
 
 /// Answers process 0 with what this process has brought, now or when it comes.
 pub(super) fn arrive(shared: &Shared, request: &Request<'_>, token: Deferred) {
-    let Some(number) = number_of(request) else { return token.fail("the request has no number") };
     let mut meeting = lock(&shared.collective);
+    let number = match meeting.current(request) {
+        Ok(number) => number,
+        Err(why) => {
+            drop(meeting);
+            return token.fail(why);
+        }
+    };
     match meeting.brought.remove(&number) {
         Some(mine) => {
             drop(meeting);
@@ -103,13 +118,13 @@ pub(super) fn arrive(shared: &Shared, request: &Request<'_>, token: Deferred) {
 
 /// Ends a collective operation at this process.
 pub(super) fn leave(shared: &Shared, request: &Request<'_>, _reply: &mut Reply) -> FunctionResult {
-    let number = number_of(request).ok_or("the request has no number")?;
     let data = request.data_bytes();
     let ended = match request.header().get(8) {
         Some(0) => Ok(data),
         _ => Err(String::from_utf8_lossy(&data).into_owned()),
     };
     let mut meeting = lock(&shared.collective);
+    let number = meeting.current(request)?;
     meeting.brought.remove(&number);
     meeting.ended.insert(number, ended);
     shared.met.notify_all();

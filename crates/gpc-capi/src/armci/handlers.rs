@@ -152,10 +152,10 @@ pub(super) fn check(shared: &Shared, handle: c_int) -> Result<()> {
 }
 
 /// The handler with a number. Processes register on their own, so a call may arrive before its handler: it waits for
-/// the registration as long as the call has time.
+/// the registration.
 #[allow(clippy::disallowed_methods, reason = "a worker waits by its own clock")]
 fn handler(shared: &Shared, handle: c_int, request: &Request<'_>) -> std::result::Result<Handler, WithCode> {
-    let until = Instant::now().checked_add(request.remaining());
+    let until = Instant::now().checked_add(REGISTRATION_LIMIT.min(request.remaining()));
     let mut handlers = lock(&shared.handlers);
     let missing = |why| WithCode::new(CGPC_ERR_FUNCTION.into(), format!("the handler {handle} {why}"));
     loop {
@@ -172,6 +172,9 @@ fn handler(shared: &Shared, handle: c_int, request: &Request<'_>) -> std::result
         handlers = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
     }
 }
+
+/// How long a call waits for its handler, at most: the processes of a job start within this time.
+const REGISTRATION_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// How often a call that waits for a registration checks whether it is still wanted.
 const POLL: std::time::Duration = std::time::Duration::from_millis(100);
