@@ -294,7 +294,7 @@
 //! | `leave`, `pace`, `holding` | send window of replies; segment sizes; bounds for a peer that does not read |
 //! | `handing`, `question` | data by descriptor; whether a heartbeat request has left |
 //! | *sockets* | |
-//! | `socket`, `sealed` | sockets of all kinds; encrypted TCP |
+//! | `socket`, `sealed`, `sending` | sockets of all kinds; encrypted TCP; writes without a signal |
 //! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
 //! | `shm/handover`, `lane`, `extents` | sends descriptors; descriptors of one link; sealed memory of a node |
 //! | `shm/mapping` | maps shared memory (`unsafe`): `backing`, `sealed`, `trim` |

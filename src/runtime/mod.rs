@@ -75,6 +75,7 @@ mod ring_links;
 mod row;
 mod run;
 mod sealed;
+mod sending;
 mod shm;
 mod shortage;
 mod side;

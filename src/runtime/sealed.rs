@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
 use mio::net::TcpStream;
 
+use super::sending::send;
 use crate::peering::{LENGTH_BYTES, RECORD_MAX, Session, TAG};
 
 /// Maximum length of a record's plain text, bytes.
@@ -121,7 +122,7 @@ impl SealedSocket {
     /// Writes the records that wait.
     fn write_held(&mut self) -> io::Result<()> {
         while self.is_holding() {
-            match self.stream.write(self.sealed.used()) {
+            match send(&self.stream, self.sealed.used()) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => self.sealed.start += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -16,6 +16,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use super::Address;
 use super::sealed::SealedSocket;
+use super::sending::{send, send_parts};
 use super::shm::RingSocket;
 use crate::peering::{Session, Source as Whence, Transport};
 
@@ -288,8 +289,8 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => socket.write(bytes),
-            Socket::Unix(socket) => socket.write(bytes),
+            Socket::Tcp(socket) => send(socket, bytes),
+            Socket::Unix(socket) => send(socket, bytes),
             Socket::Ring(socket) => socket.write(bytes),
             Socket::Sealed(socket) => socket.write(bytes),
         }
@@ -301,8 +302,8 @@ impl Write for Socket {
             return self.write(part);
         }
         match self {
-            Socket::Tcp(socket) => socket.write_vectored(parts),
-            Socket::Unix(socket) => socket.write_vectored(parts),
+            Socket::Tcp(socket) => send_parts(socket, parts),
+            Socket::Unix(socket) => send_parts(socket, parts),
             Socket::Ring(socket) => socket.write_vectored(parts),
             Socket::Sealed(socket) => socket.write_vectored(parts),
         }

@@ -31,6 +31,7 @@ pub use outbox::{Outbox, PARTS_MAX};
 use self::pace::Pace;
 use self::question::Question;
 use super::events::Loss;
+use super::sending::send;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
@@ -275,8 +276,8 @@ impl Link {
         }
         let Some(bytes) = self.outbox.only_small() else { return Ok(false) };
         let written = match &mut self.socket {
-            Socket::Tcp(socket) => socket.write(bytes),
-            Socket::Unix(socket) => socket.write(bytes),
+            Socket::Tcp(socket) => send(socket, bytes),
+            Socket::Unix(socket) => send(socket, bytes),
             Socket::Sealed(socket) => socket.write(bytes),
             Socket::Ring(_) => return Ok(false),
         };

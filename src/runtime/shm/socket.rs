@@ -18,6 +18,7 @@ use super::handover;
 use super::lane::{CAME_MAX, Lane};
 use super::mapping::{Half, Mapping, Which};
 use super::ring::{Broken, Reader, Writer};
+use crate::runtime::sending::send_parts;
 use crate::wire::body::Extent;
 
 /// Times that a socket says that a bell came before the bells are read, where there is something that they rang for: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
@@ -211,7 +212,7 @@ impl RingSocket {
             Err(error) => {
                 debug!(%error, "no shared memory for a link: it uses its socket");
                 self.state = State::Plain;
-                self.stream.write_vectored(parts)
+                send_parts(&self.stream, parts)
             }
         }
     }
@@ -267,7 +268,7 @@ impl Write for RingSocket {
         match &mut self.state {
             State::Rings(rings) => rings.write(&self.stream, parts),
             State::Offering => self.offer(parts),
-            _ => self.stream.write_vectored(parts),
+            _ => send_parts(&self.stream, parts),
         }
     }
 

@@ -190,3 +190,9 @@ fn armci_of_several_processes() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
     }
 }
+
+/// A Rust program ignores SIGPIPE, so only a program in C died when a peer had gone.
+#[test]
+fn a_peer_that_dies_sends_no_signal() {
+    succeeds_with("cc", "gnu11", "sigpipe.c", "detect_leaks=0");
+}
