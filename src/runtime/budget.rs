@@ -60,8 +60,12 @@ impl EventLoop {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
     use crate::peering::LinkKey;
-    use crate::runtime::Node;
+    use crate::runtime::{Call, CallHandle, Functions, LinkKind, Listener, Node, Placement};
 
     #[test]
     fn a_turn_that_has_done_its_budget_leaves_links_in_their_order() {
@@ -83,5 +87,50 @@ mod tests {
             "no kind starves"
         );
         assert_eq!([share(0, 100), share(0, usize::MAX)], [(100, 6400), (1024, usize::MAX)]);
+    }
+
+    /// A link with more data than a turn reads had the next turn as well. The others waited until it had nothing.
+    #[test]
+    fn links_take_turns_if_each_has_more_than_the_budget() {
+        let functions = Functions::new();
+        let executed: Arc<[AtomicU64; 4]> = Arc::default();
+        let counts = executed.clone();
+        let count = functions.at(Placement::Inline).func("count", move |request, _| {
+            counts[request.root() as usize].fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        let count = count.unwrap();
+        let listener = Listener::bind(&LinkKind::Unix.fresh_address(0)).unwrap();
+        let address = listener.address().unwrap();
+        let builder = |id| Node::builder(id).link(LinkKind::Unix).functions(&functions);
+        let mut node = builder(0).listener(listener).polled().unwrap();
+        let call = || Call::new(count).ids([0]).watch().data(vec![7; 300]);
+        let mut others = Vec::new();
+        for id in 1..4 {
+            let peers = [(0, address.clone())].into_iter().collect();
+            let mut other = builder(id).peers(peers).polled().unwrap();
+            let mut first = other.call(call()).unwrap();
+            let ended = (0..10_000).any(|_| {
+                node.progress(Duration::ZERO).unwrap();
+                other.progress(Duration::ZERO).unwrap();
+                first.test().is_some()
+            });
+            assert!(ended, "id {id} is not linked");
+            others.push(other);
+        }
+        let mut flying: Vec<CallHandle> = Vec::new();
+        for other in &mut others {
+            // More than three turns read of a link.
+            flying.extend((0..16).map(|_| other.call(call()).unwrap()));
+            other.progress(Duration::ZERO).unwrap();
+        }
+        let executed = || [1, 2, 3].map(|id: usize| executed[id].load(Ordering::Relaxed));
+        assert_eq!(executed(), [1; 3]);
+        // One turn sees that all have something, and each has one of the next ones.
+        for _ in 0..4 {
+            node.progress_at_most(1).unwrap();
+        }
+        let after = executed();
+        assert!(after.iter().all(|count| (2..17).contains(count)), "{after:?}");
     }
 }

@@ -179,7 +179,11 @@ fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::link::Context;
     use crate::runtime::{LinkKind, Listener, Node};
+    use crate::wire::frame::{FrameHeader, Kind};
+    use crate::wire::head::RequestHead;
+    use crate::wire::prefix::request_head;
 
     #[test]
     fn of_a_rejected_request_only_an_id_that_was_asked_has_failed() {
@@ -220,5 +224,63 @@ mod tests {
         assert_eq!(links.links.get(key).unwrap().unfinished, None);
         links.wait_for_rest(key, at(9));
         assert_eq!(links.due.next(), Some(at(9)));
+    }
+
+    /// Awaits no answer and knows no tree.
+    struct Nothing;
+
+    impl Context for Nothing {
+        fn tree(&self, _: u64) -> Option<gpc_trees::Tree> {
+            None
+        }
+
+        fn awaits(&self, _: CallId) -> bool {
+            false
+        }
+
+        fn reply_max(&self) -> u64 {
+            0
+        }
+    }
+
+    /// The first frame of a request whose header does not fit into it.
+    fn begin_of_request(call: CallId, limit: Duration) -> Vec<u8> {
+        let header = vec![1; 100].into();
+        let request = Request { limit, header, ..Request::new(call, IdList::range(1..2)) };
+        let length = RequestHead::LENGTH as u32;
+        let mut frame = FrameHeader { length, kind: Kind::Request, flags: 0 }.emit().to_vec();
+        request_head(&request).emit(&mut frame);
+        frame
+    }
+
+    /// After the first of several unfinished requests had expired, the others had no time limit.
+    #[test]
+    fn each_unfinished_request_expires_at_its_own_limit() {
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        let mut node = Node::builder(1).link(LinkKind::Tcp).listener(listener).polled().unwrap();
+        let _stranger = std::net::TcpStream::connect(node.address().unwrap().to_string()).unwrap();
+        node.progress(Duration::from_secs(60)).unwrap();
+        let links = &mut node.event_loop_mut().links;
+        let key = links.links.iter().next().expect("it has connected").0;
+        let at = |seconds| Time::default().plus(Duration::from_secs(seconds));
+        let mut events = Vec::new();
+        let link = links.links.get_mut(key).unwrap();
+        link.inbox.greeted();
+        for (sequence, seconds) in [(1, 8), (2, 3), (3, 5)] {
+            let begin = begin_of_request(CallId { root: 0, sequence }, Duration::from_secs(seconds));
+            link.feed(&begin, &Nothing, &mut events).unwrap();
+        }
+        for event in events {
+            links.unfinished_event(at(0), key, event).unwrap();
+        }
+        for (expires, next) in [(3, Some(at(5))), (5, Some(at(8))), (8, None)] {
+            let refused = links.links.get(key).unwrap().unacknowledged;
+            assert_eq!(links.due.pop(at(expires)), Some(DeadlineOwner::Request(key)));
+            links.expire_unfinished(at(expires), key);
+            let link = links.links.get(key).unwrap();
+            assert_eq!((links.due.next(), link.unfinished), (next, next), "after {expires} s");
+            assert!(link.outbox.queued() > 0 && link.unacknowledged <= refused + 1);
+        }
+        assert!(links.links.get(key).unwrap().inbox.is_idle());
     }
 }

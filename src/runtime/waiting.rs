@@ -217,6 +217,67 @@ mod tests {
         assert!(is_refused(0, 1, &[(1, 0, 1, true)], &[1]));
     }
 
+    /// A host that is a mailbox alone.
+    #[derive(Debug)]
+    struct MailboxHost(Arc<Mailbox>);
+
+    impl Host for MailboxHost {
+        fn id(&self) -> gpc_trees::Id {
+            0
+        }
+
+        fn mailbox(&self) -> &Arc<Mailbox> {
+            &self.0
+        }
+
+        fn left(&self, _: crate::chain::Time) -> Duration {
+            Duration::ZERO
+        }
+
+        fn name(&self, _: u64) -> Option<Arc<str>> {
+            None
+        }
+
+        fn prepared(
+            &self,
+            _: crate::runtime::Call,
+            _: Option<Duration>,
+        ) -> Result<(crate::chain::Start, Plan), CallError> {
+            Err(CallError::Ended)
+        }
+
+        fn weak(&self) -> std::sync::Weak<dyn Host> {
+            std::sync::Weak::<MailboxHost>::new()
+        }
+    }
+
+    /// The cause of a late call names what its function waits for. A wait that had ended still counted as one.
+    #[test]
+    fn the_begin_and_the_end_of_a_wait_are_recorded() {
+        let (mailbox, slots) = mailbox();
+        let mailbox = Arc::new(mailbox);
+        let call = CallId { root: 0, sequence: 5 };
+        let ids = gpc_trees::IdList::range(0..1);
+        let plan =
+            Plan { root: 0, ids: ids.clone(), asked: ids, merged: false, func: 9, replies: true, workers: 2 };
+        let host = Arc::new(MailboxHost(mailbox.clone()));
+        running(host, 0, call, Some("f".into()), || {
+            let waits = begin(&mailbox, 3, &plan, None).unwrap();
+            assert_eq!(mailbox.waiters.waiting().len(), 1);
+            drop(waits);
+        });
+        assert!(mailbox.waiters.waiting().is_empty());
+        let recorded: Vec<Option<String>> = slots
+            .results
+            .try_iter()
+            .map(|input| match input {
+                Input::Waits { call: of, what } if of == call => what.map(String::from),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(recorded, [Some("`f` waits for a call of the function 0x9".to_owned()), None]);
+    }
+
     #[test]
     fn a_node_that_has_ended_refuses_nothing() {
         let (mailbox, slots) = mailbox();

@@ -6,7 +6,10 @@ mod dead_links;
 use super::*;
 use crate::runtime::Placement;
 use crate::runtime::idle::SPARE_LIMIT;
+use crate::runtime::link::Context;
 use crate::runtime::{Builder, Call, CallHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
+use crate::wire::frame::{FrameHeader, Kind};
+use crate::wire::head::{AnswerKind, ResponseHead};
 
 fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
     pair_with(functions, link, |builder| builder)
@@ -218,4 +221,48 @@ fn an_idle_node_sleeps_as_long_as_it_may() {
             assert!(settled, "{node:?} is never idle over {link:?}");
         }
     }
+}
+
+/// Awaits every answer, whole.
+struct AwaitsAll;
+
+impl Context for AwaitsAll {
+    fn tree(&self, _: u64) -> Option<gpc_trees::Tree> {
+        None
+    }
+
+    fn awaits(&self, _: CallId) -> bool {
+        true
+    }
+
+    fn reply_max(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// Of a reply that had come in part when its call was cancelled, the beginning stayed as long as the link: its sender
+/// sends nothing more of it.
+#[test]
+fn a_cancelled_call_leaves_nothing_of_its_reply() {
+    let functions = Functions::new();
+    let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+    let mut nodes = pair(&functions, LinkKind::Unix);
+    let mut handle = nodes[0].call(Call::new(func).ids(0..2)).unwrap();
+    assert!(drive(&mut nodes, &mut handle), "the call hangs");
+    let links = &mut nodes[0].event_loop_mut().links;
+    let key = links.up(1).expect("they are linked");
+    let [cancelled, other] = [7, 8].map(|sequence| CallId { root: 0, sequence });
+    for call in [cancelled, other] {
+        let kind = AnswerKind::Reply;
+        let head = ResponseHead { call, level: 0, kind, header_len: 0, data_len: 1 << 20, report_len: 0 };
+        let length = ResponseHead::LENGTH as u32;
+        let mut frame = FrameHeader { length, kind: Kind::Response, flags: 0 }.emit().to_vec();
+        head.emit(&mut frame);
+        links.links.get_mut(key).unwrap().feed(&frame, &AwaitsAll, &mut Vec::new()).unwrap();
+    }
+    let is_idle = |links: &Links| links.links.get(key).unwrap().inbox.is_idle();
+    links.send(Time::default(), 1, Message::Cancel(cancelled));
+    assert!(!is_idle(links), "the other reply still comes");
+    links.send(Time::default(), 1, Message::Cancel(other));
+    assert!(is_idle(links));
 }
