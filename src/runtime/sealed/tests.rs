@@ -190,3 +190,12 @@ fn a_record_without_bytes_is_refused() {
     };
     assert_eq!(error.kind(), ErrorKind::InvalidData);
 }
+
+/// An idle link took room for its longest read with the next byte.
+#[test]
+fn an_idle_socket_reads_little_at_first() {
+    let (mut socket, _other) = pair();
+    socket.read = READ.1;
+    socket.release_spare_memory();
+    assert_eq!(socket.read, READ.0);
+}

@@ -267,3 +267,24 @@ impl Room for Laid {
         Bytes::from_owner(View { bytes: self.region.view(range), _share: self.share.clone() })
     }
 }
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Addresses that were refused counted as reserved for ever: in the end all data went through rings.
+    #[test]
+    fn a_refused_reservation_holds_no_addresses() {
+        let node = Extents::default();
+        node.0.addresses_max.set(1000).unwrap();
+        let extent = node.seal(&Bytes::from(vec![7; 1000])).expect("the system seals memory");
+        let reserved = || node.0.addresses.load(Ordering::Relaxed);
+        let first = extent.room(600).expect("there are as many");
+        assert!(extent.room(600).is_none() && extent.room(1001).is_none());
+        assert_eq!(reserved(), 600);
+        let second = extent.room(400).expect("these are left");
+        assert!(extent.room(1).is_none());
+        drop((first, second));
+        assert_eq!(reserved(), 0);
+    }
+}

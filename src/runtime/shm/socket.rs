@@ -364,3 +364,48 @@ fn ring_bell(stream: &UnixStream) -> io::Result<()> {
 fn broken(error: Broken) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::os::fd::{AsFd as _, OwnedFd};
+
+    use super::*;
+
+    /// Two ends whose bytes go through rings, and that take descriptors.
+    fn pair() -> [RingSocket; 2] {
+        let (one, two) = UnixStream::pair().unwrap();
+        let mut pair = [RingSocket::connecting(one), RingSocket::accepted(two)];
+        assert_eq!(pair[0].write(b"hello").unwrap(), 5);
+        assert_eq!(pair[1].read(&mut [0; 9]).unwrap(), 5);
+        assert!(pair.iter_mut().all(|socket| socket.use_rings(true)));
+        pair
+    }
+
+    /// Passes descriptors that no frame announces. Returns whether the other end reads its socket at the next event.
+    fn is_found([from, to]: &mut [RingSocket; 2], descriptors: usize) -> bool {
+        let descriptor: OwnedFd = std::io::pipe().unwrap().0.into();
+        for _ in 0..descriptors {
+            handover::send(from.stream(), &[IoSlice::new(&[1])], descriptor.as_fd()).unwrap();
+        }
+        to.rung(false);
+        ioctl_fionread(to.stream()).unwrap() == 0
+    }
+
+    /// A peer that passed descriptors without their frames could have twice as many open here as may be on their way.
+    #[test]
+    fn descriptors_that_were_read_before_count_as_well() {
+        let mut sockets = pair();
+        assert!(!is_found(&mut sockets, CAME_MAX), "so many may be on their way");
+        assert!(is_found(&mut sockets, 1));
+        assert_eq!(sockets[1].read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::Other);
+        let mut sockets = pair();
+        let half = CAME_MAX / 2;
+        assert!(!is_found(&mut sockets, half));
+        // After many events the socket is read in any case.
+        (1..UNREAD_MAX).for_each(|_| sockets[1].rung(false));
+        assert_eq!(ioctl_fionread(sockets[1].stream()).unwrap(), 0);
+        assert!(!is_found(&mut sockets, half));
+        assert!(is_found(&mut sockets, 1));
+        assert_eq!(sockets[1].read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::Other);
+    }
+}

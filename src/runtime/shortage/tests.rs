@@ -1,7 +1,7 @@
 //! Which links a node closes when descriptors are short.
 
 use super::*;
-use crate::runtime::{LinkKind, Listener, Node, PolledNode};
+use crate::runtime::{LinkKind, Listener, Node, PeerEventKind, PolledNode};
 
 /// Id 0, in whose list id 1 is, and the ids 1 to 4, which have linked with it in turn.
 fn served() -> (PolledNode, Vec<PolledNode>) {
@@ -118,4 +118,35 @@ fn the_link_to_an_id_is_its_own() {
     }
     left(links, &[65]);
     assert_eq!(links.link_up(129).map(|(.., key)| key), links.up(129));
+}
+
+/// A limit that is raised while the node runs counts as soon as somebody connects.
+#[test]
+fn the_limit_of_descriptors_is_read_again_before_connections_are_accepted() {
+    let (mut node, _others) = serve(&[]);
+    let links = &mut node.event_loop_mut().links;
+    let counts = |of: &Descriptors| (of.limit, of.few, of.most);
+    let expected = counts(&links.descriptors);
+    (links.descriptors.limit, links.descriptors.few, links.descriptors.most) = (1, 2, 3);
+    links.accept(now());
+    assert_eq!(counts(&links.descriptors), expected);
+}
+
+/// The application took a link that the node had closed for want of descriptors for one that had broken.
+#[test]
+fn a_link_that_makes_room_is_reported_as_closed() {
+    let (mut node, _others) = served();
+    let events = node.events().unwrap();
+    node.progress(Duration::ZERO).unwrap();
+    let lost = || {
+        let events = std::iter::from_fn(|| events.try_recv().ok());
+        let lost = events.filter_map(|event| match event.kind {
+            PeerEventKind::Lost { loss, .. } => Some((event.id, loss)),
+            PeerEventKind::Up => None,
+        });
+        lost.collect::<Vec<_>>()
+    };
+    assert_eq!(lost(), []);
+    left(&mut node.event_loop_mut().links, &[2]);
+    assert_eq!(lost(), [(3, Loss::Closed)]);
 }
