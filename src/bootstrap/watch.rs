@@ -200,6 +200,7 @@ fn is_passing(loss: Loss) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::{EVENTS_MAX, PeerEvent};
 
     fn lost(loss: Loss) -> PeerEventKind {
         PeerEventKind::Lost { loss, reason: String::new() }
@@ -225,6 +226,23 @@ mod tests {
         // The loss may have been among the events that were missed: the address tells.
         watched.forget();
         assert_eq!(watched.find(Duration::from_secs(9)), Finding::Probe);
+    }
+
+    /// The loss of the watched link was among the events that found no place. The process waited for an id that had
+    /// gone.
+    #[test]
+    fn an_address_is_probed_if_events_were_missed() {
+        let event = |kind| PeerEvent { id: 3, incarnation: 1, kind };
+        let up = || std::iter::repeat_with(|| event(PeerEventKind::Up)).take(EVENTS_MAX);
+        let detects_loss = |events: Events| {
+            let clock = Clock::reading(|| Duration::from_secs(9));
+            // Nothing listens there.
+            let address = Address::Abstract(format!("gpc-watch-{}", std::process::id()));
+            let watched = WatchedLink::new(3, Duration::ZERO);
+            Watch { clock, events, watched, address, missing: Loss::Broken }.detect_loss()
+        };
+        assert!(!detects_loss(Events::of(up())), "none was missed");
+        assert!(detects_loss(Events::of(up().chain([event(lost(Loss::Left))]))));
     }
 
     #[test]

@@ -237,6 +237,18 @@ impl Drop for Listener {
 }
 
 #[cfg(test)]
+impl Events {
+    /// The queue of a node that has ended after these events.
+    pub(crate) fn of(events: impl IntoIterator<Item = PeerEvent>) -> Events {
+        let (queue, listener) = Events::new();
+        for event in events {
+            listener.tell(event);
+        }
+        queue
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
