@@ -207,3 +207,37 @@ fn a_started_process_has_no_variables_of_its_parents_launcher() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
+
+/// Several threads start the processes. A launch of which one thread had stopped counted as whole, if the last one went
+/// on.
+#[test]
+fn a_launch_that_any_of_its_threads_gives_up_has_failed() {
+    let stops = AtomicUsize::new(0);
+    let started = Launch::start_observed(&sleepers(5..29), |_| match std::thread::current().name() {
+        Some("gpc-start") => {
+            stops.fetch_add(1, Ordering::Relaxed);
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    // On one core there are no other threads.
+    let expected = stops.load(Ordering::Relaxed) > 0;
+    assert_eq!(matches!(started, Err(LaunchError::Stopped)), expected, "{started:?}");
+}
+
+/// A process keeps no copy of its listening socket as its standard input: its children would inherit it.
+#[test]
+fn a_launched_process_has_an_empty_standard_input() {
+    // The process of the launch is this test again, with its id as the last argument.
+    let last = std::env::args().next_back().unwrap_or_default();
+    if let Ok(id) = last.parse::<Id>() {
+        let launched = Launched::take(id);
+        let input = fs::read_link("/proc/self/fd/0");
+        let is_empty = input.is_ok_and(|input| input == Path::new("/dev/null"));
+        std::process::exit(if launched.is_ok() && is_empty { 0 } else { 9 });
+    }
+    let name = "tests::a_launched_process_has_an_empty_standard_input";
+    let plan = Plan::new(1..2, std::env::current_exe().unwrap(), &[name, "--exact"]);
+    let mut launch = Launch::start(&plan).unwrap();
+    assert_eq!(launch.exit_of(1, PATIENCE).as_deref(), Some("exit status 0"));
+}
