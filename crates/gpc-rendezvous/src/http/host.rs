@@ -121,6 +121,8 @@ mod tests {
         for origin in ["http://localhost:4001", "http://evil.example", "null", "", "ftp://localhost:4000"] {
             assert!(!from(origin), "{origin}");
         }
+        let own = ("origin", "http://localhost:4000");
+        assert!(!allowed(true, &[("host", "localhost:4000"), own, ("origin", "http://evil.example")]));
         assert!(!allowed(true, &[("host", "localhost"), ("sec-fetch-site", "cross-site")]));
         assert!(allowed(true, &[("host", "localhost"), ("sec-fetch-site", "same-origin")]));
     }

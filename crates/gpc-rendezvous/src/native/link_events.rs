@@ -139,3 +139,46 @@ impl LinkState {
         events.missed() == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chained_gpc::runtime::EVENTS_MAX;
+    use chained_gpc::{Functions, LinkKind, Listener, Node, Peer, PolledNode};
+
+    use super::*;
+    use crate::machine::Limits;
+    use crate::service_thread::ServiceThread;
+
+    /// A node whose loss is among missed events could register, and stay registered for ever.
+    #[test]
+    fn nobody_is_admitted_after_missed_events() {
+        let functions = Functions::new();
+        let nothing = functions.func("nothing", |_, _| Ok(())).unwrap();
+        let listener = Listener::bind(&LinkKind::Unix.fresh_address(1)).unwrap();
+        let address = listener.address().unwrap();
+        let builder = |id| Node::builder(id).link(LinkKind::Unix).functions(&functions);
+        let _other = builder(1).listener(listener).start().unwrap();
+        let mut node = builder(0).polled().unwrap();
+        let link = |node: &mut PolledNode| {
+            node.learn(Peer::new(1, address.clone())).unwrap();
+            let call = node.call(Call::new(nothing).ids([1]).watch()).unwrap();
+            node.wait(call).unwrap();
+        };
+        link(&mut node);
+        let service = ServiceThread::start(Limits::default(), None, |_, _| {}).unwrap();
+        let link_events = LinkEvents::default();
+        let admits = || link_events.admits(service.desk(), 1, 0);
+        link_events.listen(&node.caller()).unwrap();
+        node.progress(Duration::ZERO).unwrap();
+        assert!(admits());
+        // Each round loses the link and makes it again.
+        for _ in 0..=EVENTS_MAX / 2 {
+            node.forget(1).unwrap();
+            link(&mut node);
+        }
+        assert!(!admits(), "the last events are missing");
+        link_events.listen(&node.caller()).unwrap();
+        node.progress(Duration::ZERO).unwrap();
+        assert!(admits());
+    }
+}
