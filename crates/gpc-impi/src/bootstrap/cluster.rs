@@ -151,14 +151,7 @@ impl Shared {
                         waits.changed.notify_all();
                     }
                 });
-                let mut state = self.state();
-                // If the announcement has arrived meanwhile, it found no token to answer.
-                let back = match state.announced {
-                    Some(_) => Some(token),
-                    None => state.pending.store_token(call, token),
-                };
-                drop(state);
-                match back {
+                match self.store(call, token) {
                     Some(token) => token.reply(Reply::default()),
                     None => self.changed.notify_all(),
                 }
@@ -185,6 +178,16 @@ impl Shared {
     fn admits(&self, call: CallId) -> bool {
         let mut state = self.state();
         state.announced.is_none() && state.pending.begin(call)
+    }
+
+    /// Stores the token of an admitted call. Returns the token if it must be answered at once: the call has ended, or an
+    /// announcement has arrived meanwhile, which found no token to answer.
+    fn store(&self, call: CallId, token: Deferred) -> Option<Deferred> {
+        let mut state = self.state();
+        match state.announced {
+            Some(_) => Some(token),
+            None => state.pending.store_token(call, token),
+        }
     }
 
     /// The first announcement counts.

@@ -92,3 +92,24 @@ impl Cluster {
         self.procs_all().next()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use chained_gpc::PublicKey;
+
+    use super::*;
+
+    /// The keys of all processes were left out if the first one had none.
+    #[test]
+    fn one_process_with_a_key_is_enough_for_the_label() {
+        let proc = |key| Proc { key, ..Proc::new(Ipv6Addr::LOCALHOST, 1) };
+        let host = |procs| Host::new(Ipv6Addr::LOCALHOST, 4000, procs);
+        let key = PublicKey([7; 32]);
+        let cluster = Cluster::new(vec![host(vec![]), host(vec![proc(None), proc(Some(key))])]);
+        assert_eq!(cluster.values(Label::P_KEY), Some([[0; 32], [7; 32]].concat()));
+        let cluster = Cluster::new(vec![host(vec![proc(None), proc(None)])]);
+        assert_eq!(cluster.values(Label::P_KEY), None);
+    }
+}

@@ -1,6 +1,9 @@
 //! Tests of the wait for the root's announcement, by a clock that the test moves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+
+use chained_gpc::{LinkKind, LocalNodes};
 
 use super::*;
 
@@ -81,4 +84,24 @@ fn the_first_announcement_counts_and_no_call_waits_after_it() {
     let announced = shared.wait(Duration::ZERO);
     assert!(matches!(announced, RootStatus::Announced(Err(why)) if why == "given up"));
     assert!(!shared.admits(call(3)));
+}
+
+/// A call that was admitted just before the announcement waited until the root gave up.
+#[test]
+fn a_call_that_the_announcement_overtakes_is_answered_at_once() {
+    let functions = Functions::new();
+    let (hold, tokens) = channel();
+    let hold = functions.deferring("hold", move |_, token| hold.send(token).unwrap()).unwrap();
+    let nodes = LocalNodes::start(1, LinkKind::Unix, &functions).unwrap();
+    let _calls = [0, 1].map(|_| nodes.root().call(Call::new(hold).ids([0])).unwrap());
+    let next = || tokens.recv().unwrap();
+    let (shared, first) = (Shared::default(), next());
+    assert!(shared.admits(first.call()));
+    assert!(shared.store(first.call(), first).is_none(), "it waits");
+    let waiting = shared.state().pending.take();
+    drop(waiting);
+    let (shared, second) = (Shared::default(), next());
+    assert!(shared.admits(second.call()));
+    shared.announce(Ok("met".into()));
+    assert!(shared.store(second.call(), second).is_some());
 }
