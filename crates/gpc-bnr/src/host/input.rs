@@ -107,3 +107,38 @@ impl InputQueue {
         self.closed = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    fn write(input: &mut InputQueue, data: &'static str) -> io::Result<()> {
+        let (done, result) = sync_channel(1);
+        input.take(Bytes::from_static(data.as_bytes()), InputSender::Local(done));
+        input.write();
+        result.try_recv().expect("the pipe has room, or is closed")
+    }
+
+    /// The end of a group that reads nothing closed the input of the one that does.
+    #[test]
+    fn the_input_ends_with_the_group_that_reads_it() {
+        let (mut reader, pipe) = io::pipe().unwrap();
+        let mut input = InputQueue::default();
+        input.open(pipe.into(), GroupId(2));
+        input.ended(GroupId(1));
+        assert!(input.is_open() && write(&mut input, "text").is_ok());
+        input.ended(GroupId(2));
+        assert!(!input.is_open());
+        assert_eq!(write(&mut input, "more").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        // The next group has its own.
+        let (_reader, pipe) = io::pipe().unwrap();
+        input.open(pipe.into(), GroupId(3));
+        assert!(write(&mut input, "next").is_ok());
+    }
+}

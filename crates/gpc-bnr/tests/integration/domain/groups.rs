@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpc_bnr::domain::Input;
 use gpc_bnr::names::{GroupId, Set};
 use gpc_bnr::request::{Answer, Client, GroupState, Identity, Request};
 use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
@@ -75,6 +76,24 @@ fn a_process_that_dies_takes_its_group_along_unless_it_was_said_otherwise() {
             };
             assert_eq!(nodes.kills, expected, "{exit:?} {finalizes} {on_death:?}");
         }
+    }
+}
+
+/// A process may change its link: it is ended only if it has none after ten seconds.
+#[test]
+fn a_process_whose_link_has_closed_is_ended_unless_it_links_again() {
+    for links_again in [false, true] {
+        let mut nodes = Nodes::one();
+        let group = nodes.group(2, OnDeath::Kill);
+        nodes.ask(process(group, 0), Request::Init).unwrap();
+        nodes.input(7, Input::Gone(process(group, 0)));
+        if links_again {
+            nodes.ask(process(group, 0), Request::Init).unwrap();
+        }
+        nodes.after(Duration::from_millis(9_999));
+        assert_eq!(nodes.kills, []);
+        nodes.after(Duration::from_millis(1));
+        assert_eq!(nodes.kills.len(), usize::from(!links_again));
     }
 }
 
