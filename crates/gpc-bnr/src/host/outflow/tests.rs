@@ -45,6 +45,7 @@ fn output_of_a_node_is_answered_for_when_the_head_has_written_it() {
     assert_eq!(texts, ["hello\n", "own\n"]);
     assert!(at_between.try_recv().is_err() && at_leaf.try_recv().is_err(), "not yet written");
     head.written();
+    assert!(at_between.try_recv().is_err(), "only its first part is written");
     head.written();
     between.called(at_between.recv().unwrap());
     leaf.called(at_leaf.recv().unwrap());
