@@ -114,7 +114,7 @@ fn announced_lengths_take_no_memory() {
     let run = [4u8, 0, 0, 0, 2, 0, 0, 0];
     let begun = [
         frame(2, 0, &[request(2, 1, 0, u64::MAX, 0), run.to_vec(), vec![7; 10]].concat()),
-        frame(2, 0, &[request(2, 1, 65_536, u64::MAX, 0), run.to_vec(), vec![7; 10]].concat()),
+        frame(2, 0, &[request(2, 1, 65_535, u64::MAX, 0), run.to_vec(), vec![7; 10]].concat()),
         frame(2, 0, &[request(2, (64 << 20) / 8, 0, 0, 0), run.to_vec()].concat()),
         frame(2, 0, &[request(2, 1, 0, 0, (64 << 20) / 4 - 2), run.to_vec()].concat()),
         frame(3, 0, &[response(2, 1, 1 << 62, 1 << 62), vec![7; 10]].concat()),

@@ -365,7 +365,8 @@ fn broken(error: Broken) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod tests {
     use std::os::fd::{AsFd as _, OwnedFd};
 

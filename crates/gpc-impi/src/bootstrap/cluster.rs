@@ -180,8 +180,8 @@ impl Shared {
         state.announced.is_none() && state.pending.begin(call)
     }
 
-    /// Stores the token of an admitted call. Returns the token if it must be answered at once: the call has ended, or an
-    /// announcement has arrived meanwhile, which found no token to answer.
+    /// Stores the token of an admitted call. Returns the token if it must be answered at once: the call has ended, or
+    /// an announcement has arrived meanwhile, which found no token to answer.
     fn store(&self, call: CallId, token: Deferred) -> Option<Deferred> {
         let mut state = self.state();
         match state.announced {
