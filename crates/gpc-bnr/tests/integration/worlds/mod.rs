@@ -166,3 +166,18 @@ const WANTED: &[&str] = &[
     "ended well",
     "ended abnormally",
 ];
+
+/// A process that had ended got puts and releases into its log again, and its group's database came back.
+#[test]
+fn what_ended_processes_leave_goes_with_them() {
+    assert_good(&run_all([Scenario::new(2, 2103)]));
+}
+
+/// The checkers blamed domains for what they may hold: the request of a client that waits for the size of a group that
+/// nobody closes, and a group whose last process ended just before the look. A node that stood still for more than a
+/// second was blamed for not having said which members had come, or for orders that reached it late.
+#[test]
+fn a_domain_holds_what_is_under_way_and_a_stopped_node_answers_late() {
+    let two = [322_000_005_176, 322_020_003_591, 322_012_004_759].map(|seed| Scenario::new(2, seed));
+    assert_good(&run_all(two.into_iter().chain([Scenario::new(4, 324_011_003_603)])));
+}
