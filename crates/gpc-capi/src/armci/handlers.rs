@@ -27,6 +27,9 @@ pub(super) const EXEC_PREFIX: usize = 12;
 /// Length of the numbers before the data of a chained call: func, callback, TREE.
 pub(super) const CHAINED_PREFIX: usize = 12;
 
+/// Longest reply header or data that a handler gets room for: the length is the caller's word.
+const ROOM_MAX: u64 = 256 << 20;
+
 type Plain = unsafe extern "C-unwind" fn(
     to: c_int,
     from: c_int,
@@ -192,10 +195,14 @@ fn parted<const N: usize>(data: &[u8]) -> std::result::Result<([c_int; N], Vec<u
     Ok((parsed, rest.to_vec()))
 }
 
-/// A buffer of a handler, and its length as C has it.
-fn room(max: u64) -> (Vec<u8>, c_int) {
-    let length = c_int::try_from(max).unwrap_or(c_int::MAX);
-    (vec![0; length as usize], length)
+/// A buffer of a handler, and its length as C has it. Its memory is taken when it is written.
+fn room(max: u64) -> std::result::Result<(Vec<u8>, c_int), WithCode> {
+    let length = c_int::try_from(max).ok().filter(|_| max <= ROOM_MAX).ok_or_else(|| {
+        let message =
+            format!("the caller takes replies of {max} bytes, and a handler has room for {ROOM_MAX} at most");
+        WithCode::new(CGPC_ERR_LENGTH.into(), message)
+    })?;
+    Ok((vec![0; length as usize], length))
 }
 
 /// Cuts a buffer to what a handler says that it has written.
@@ -221,8 +228,8 @@ pub(super) fn exec(shared: &Shared, request: &Request<'_>, reply: &mut Reply) ->
     // says which type a number has.
     let handler: Plain = unsafe { std::mem::transmute::<Handler, Plain>(handler) };
     let mut header = request.header().to_vec();
-    let (mut rhdr, rhlen) = room(u64::try_from(rhlen).unwrap_or_default());
-    let (mut rdata, rdlen) = room(u64::try_from(rdlen).unwrap_or_default());
+    let (mut rhdr, rhlen) = room(u64::try_from(rhlen).unwrap_or_default())?;
+    let (mut rdata, rdlen) = room(u64::try_from(rdlen).unwrap_or_default())?;
     let (to, from) = (request.me() as c_int, request.root() as c_int);
     let (mut rhsize, mut rdsize, mut phase) = (0, 0, GPC_INIT);
     let code = loop {
@@ -273,7 +280,7 @@ pub(super) fn chained(shared: &Shared, request: &Request<'_>, reply: &mut Reply)
     request.set_context(gpc_hdl_t { proc_: request.root() as c_int, ..gpc_hdl_t::EMPTY });
     let limits = request.reply_limits();
     let mut header = request.header().to_vec();
-    let ((mut rhdr, mut rhlen), (mut rdata, mut rdlen)) = (room(limits.header_max), room(limits.data_max));
+    let ((mut rhdr, mut rhlen), (mut rdata, mut rdlen)) = (room(limits.header_max)?, room(limits.data_max)?);
     let mut ids = ids_of(request);
     let (code, _) = frames::run(shared.context(), request, None, |_, _| {
         // SAFETY: as above; the buffers have these lengths, and live until the handler has returned.
@@ -303,10 +310,11 @@ pub(super) fn chained(shared: &Shared, request: &Request<'_>, reply: &mut Reply)
 }
 
 /// Extends a reply to the room that a callback may use; returns the buffer and its length.
-fn extended(mut part: Vec<u8>, max: u64) -> (Vec<u8>, c_int) {
-    let room = c_int::try_from(max).unwrap_or(c_int::MAX);
-    part.resize(part.len().max(room as usize), 0);
-    (part, room)
+fn extended(part: &[u8], max: u64) -> std::result::Result<(Vec<u8>, c_int), WithCode> {
+    let (mut buffer, room) = room(max)?;
+    buffer.resize(buffer.len().max(part.len()), 0);
+    buffer[..part.len()].copy_from_slice(part);
+    Ok((buffer, room))
 }
 
 /// Merges a child's reply of a chained call by its callback.
@@ -323,8 +331,8 @@ pub(super) fn merge(
     let limits = request.reply_limits();
     let (mut header, mut data) = (child.header.to_vec(), child.data.to_vec());
     let had = [own.header.len() as c_int, own.own_data().len() as c_int];
-    let (mut rhdr, mut rhlen) = extended(std::mem::take(&mut own.header), limits.header_max);
-    let (mut rdata, mut rdlen) = extended(std::mem::take(own.own_data()), limits.data_max);
+    let (mut rhdr, mut rhlen) = extended(&std::mem::take(&mut own.header), limits.header_max)?;
+    let (mut rdata, mut rdlen) = extended(&std::mem::take(own.own_data()), limits.data_max)?;
     let mut ids = ids_of(request);
     let mut context = request.take_context::<gpc_hdl_t>().unwrap_or(gpc_hdl_t::EMPTY);
     // The lengths of this id's own reply: on entry, rhlen and rdlen are the room.

@@ -132,7 +132,7 @@ pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                 wrong.push((at, format!("node {id} has ended its part, and is not idle")));
             }
             Seen::Holds(id, held) if !history.any_disturbed(at) && history.is_quiet(at) => {
-                // The size of a group is known from its start on, and a group that nobody closes never starts.
+                // A group has a size once it has started. An open group that is never closed does not start.
                 let waits = history.waits_for_size(at);
                 let left =
                     |(what, count): &(&str, usize)| *count > 0 && !(waits && *what == "requests of clients");
