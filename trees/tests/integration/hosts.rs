@@ -67,8 +67,17 @@ fn faults_name_their_line() {
     assert_eq!(fault("x a"), "line 1: \"x\" is no id: not a decimal number");
     assert_eq!(fault("0 a\n\n0 b"), "line 3: id 0 has a line already");
     assert!(fault(&format!("0 {}", "h".repeat(256))).contains("longer than 255 bytes"));
+    assert!(fault(&format!("0 rack/{}", "h".repeat(256))).contains("longer than 255 bytes"));
     let missing = hosts_of(&[1]).layout(&IdList::range(0..2), &Tree::Binary, &Limits::default());
     assert_eq!(missing.unwrap_err(), HostsError::NoHost { id: 1 });
+}
+
+/// The limit is for each name: the path of a host in several groups may be longer.
+#[test]
+fn a_path_may_be_longer_than_a_name() {
+    let longest = ["h".repeat(255), "g".repeat(255), "f".repeat(255)].join("/");
+    let hosts = Hosts::parse(&format!("0 {longest}\n")).unwrap();
+    assert_eq!(hosts.host(0), Some(longest.as_str()));
 }
 
 #[test]
