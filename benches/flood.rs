@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, Inbox, Outbox};
 use chained_gpc::wire::{CallId, Hello, Message, Request};
 use chained_gpc::{Address, Call, FuncHandle, Functions, IdList, Listener, Node, Peers, Placement, Tree};
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use chained_gpc::peering::{Crypto, Handshake, Noise, Role, Session, TAG};
+use chained_gpc::link::peering::{Crypto, Handshake, Noise, Role, Session, TAG};
 use chained_gpc::runtime::{Builder, Listener, Peers};
 use chained_gpc::{
     Call, FuncHandle, Functions, Id, Job, LinkKind, Node, Peer, PolledNode, PrivateKey, Secret, Tree,

@@ -138,7 +138,7 @@
 //!
 //! A program needs the items at the root of this crate, [`bootstrap`] and [`trees`]; [`runtime`] has rarer items of
 //! the same kind. These follow semantic versioning. Sets that will grow are `#[non_exhaustive]`, and the
-//! numbers of [`CauseKind`] never change their meaning. `wire`, `chain`, `peering` and [`runtime::link`] are public for
+//! numbers of [`CauseKind`] never change their meaning. `wire`, `chain` and `link` are public for
 //! custom drivers and tools (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic
 //! versioning**: any release may change them. Those of their items that the root of the crate re-exports are inside the
 //! promise.
@@ -162,7 +162,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | [`trees`] | the crate `gpc-trees` |
-//! | [`wire`], [`chain`], [`peering`] | the protocol, without I/O |
+//! | [`wire`], [`chain`], [`link`] | the protocol, without I/O |
 //! | [`runtime`] | the driver with sockets and threads, and the interface for applications |
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
@@ -226,7 +226,19 @@
 //! | `sizes`, `leaks` | limits of what is remembered; leak checks |
 //! | `seeded_hash` | hash for names that peers choose |
 //!
-//! ## peering
+//! ## link
+//!
+//! | file | for |
+//! |---|---|
+//! | `state`, `table` | the protocol on one connection; the connections of a driver by their keys |
+//! | `inbox`, `event` | bytes to events |
+//! | `answers`, `replies` | complete responses; responses that are still arriving |
+//! | `outbox`, `outbox/unsent` | messages to bytes; requests that can go out on the next link |
+//! | `leave`, `pace`, `holding` | send window of replies; segment sizes; bounds for a peer that does not read |
+//! | `handing`, `question` | data by descriptor; whether a heartbeat request has left |
+//! | `pending`, `loss` | messages that wait for a link; how a link is lost |
+//!
+//! ## link/peering
 //!
 //! | file | for |
 //! |---|---|
@@ -277,7 +289,7 @@
 //! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |
 //! | `quick_hash` | hash for keys that no peer chooses |
 //! | *links* | |
-//! | `links`, `link_table` | all connections of a node; links by their keys |
+//! | `links`, `connection` | all connections of a node; one of them |
 //! | `opening`, `connect_options` | opens and accepts connections; which kinds, with which checks |
 //! | `greeting`, `names` | drives `peering`; resolves host names |
 //! | `reading`, `refusing` | messages to inputs of the chain; requests that are rejected before it |
@@ -287,12 +299,6 @@
 //! | `keepalive` | TCP keepalive |
 //! | `refusals`, `users` | limit on logged rejections; users that a node links with |
 //! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
-//! | *one link, without its socket:* `link` | |
-//! | `inbox`, `event` | bytes to events |
-//! | `answers`, `replies` | complete responses; responses that are still arriving |
-//! | `outbox`, `outbox/unsent` | messages to bytes; requests that can go out on the next link |
-//! | `leave`, `pace`, `holding` | send window of replies; segment sizes; bounds for a peer that does not read |
-//! | `handing`, `question` | data by descriptor; whether a heartbeat request has left |
 //! | *sockets* | |
 //! | `socket`, `sealed`, `sending` | sockets of all kinds; encrypted TCP; writes without a signal |
 //! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
@@ -325,7 +331,7 @@ pub mod chain;
 mod clocks;
 mod hint;
 mod launchers;
-pub mod peering;
+pub mod link;
 pub mod runtime;
 #[cfg(feature = "snapshot")]
 mod snapshot;
@@ -347,7 +353,7 @@ pub use gpc_trees::{
     TreeError, TreeName,
 };
 #[doc(inline)]
-pub use peering::{PrivateKey, PublicKey, Secret};
+pub use link::peering::{PrivateKey, PublicKey, Secret};
 #[doc(inline)]
 pub use runtime::{
     AbsentPeers, Access, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure,

@@ -5,7 +5,7 @@
 mod wire_support;
 
 use bytes::Bytes;
-use chained_gpc::runtime::link::{BODIES_MAX, Context, Event, Inbox};
+use chained_gpc::link::{BODIES_MAX, Context, Event, Inbox};
 use chained_gpc::wire::CallId;
 use gpc_test_support::memory::{Cost, Counting, OfThread};
 use gpc_trees::Tree;

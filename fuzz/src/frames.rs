@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, Inbox, Outbox};
 use chained_gpc::wire::frame::SEGMENT;
 use chained_gpc::wire::head::Goodbye;
 use chained_gpc::wire::message::Answer;

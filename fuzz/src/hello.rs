@@ -3,7 +3,7 @@
 //!
 //! Input: a byte that says how many cuts follow, the cuts, and the payload.
 
-use chained_gpc::runtime::link::{Event, Inbox};
+use chained_gpc::link::{Event, Inbox};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FIRST_MAX, FrameError, FrameHeader, Kind};
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Book, FeedContext, HALF_OPEN_MAX, Identity, LENGTH_BYTES, LinkKey, Noise, Output, Peering, PrivateKey,
     PublicKey, RECORD_MAX, SECOND_LENGTH, Secret, Strictness, Transport,
 };

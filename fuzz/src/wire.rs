@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
+use chained_gpc::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
 use chained_gpc::wire::body::{Extent, Room, Sealed};
 use chained_gpc::wire::frame::{EXTENT_MAX, FrameError};
 use chained_gpc::wire::message::{Answer, Request, Response};

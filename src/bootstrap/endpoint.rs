@@ -10,7 +10,7 @@ use super::BootstrapError;
 use super::entry::Entry;
 use super::place::{self, Place};
 use super::trust::Trust;
-use crate::peering::{PrivateKey, PublicKey};
+use crate::link::peering::{PrivateKey, PublicKey};
 use crate::runtime::{Address, Builder, LinkKind, Listener, Node, Peers, PolledNode};
 
 /// The listener and the key of a process.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::variables::HOST_ADDRESS;
-use crate::peering::PublicKey;
+use crate::link::peering::PublicKey;
 use crate::runtime::Address;
 use crate::wire::Shown;
 
@@ -141,7 +141,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::peering::KEY_LENGTH;
+    use crate::link::peering::KEY_LENGTH;
 
     fn address() -> impl Strategy<Value = Address> {
         prop_oneof![

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::entry::Entry;
 use super::parts;
-use crate::peering::Secret;
+use crate::link::peering::Secret;
 use crate::wire::Job;
 
 /// The tree of the exchange: its depth is small, and no id has many children.

@@ -9,7 +9,7 @@ use gpc_trees::{Hosts, Id};
 
 use super::entry::Entry;
 use super::{BootstrapError, EntryError, Farewell};
-use crate::peering::Secret;
+use crate::link::peering::Secret;
 use crate::wire::Job;
 
 /// The result of a meeting. It is the same at all processes, but for the id and the farewell.

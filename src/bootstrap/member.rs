@@ -8,7 +8,7 @@ use gpc_trees::Hosts;
 use super::BootstrapError;
 use super::farewell::{AtEnd, Farewell};
 use super::watch::Watch;
-use crate::peering::Secret;
+use crate::link::peering::Secret;
 use crate::runtime::{Address, Loss, Node, Peers};
 use crate::wire::Job;
 

@@ -18,7 +18,7 @@ use super::exchange::neighbours;
 use super::place::{self, Place};
 use super::rule::{Resolve, Rule};
 use crate::TimeLimit;
-use crate::peering::Secret;
+use crate::link::peering::Secret;
 use crate::runtime::{Address, Listener};
 
 /// Time limit of one connection attempt: a host that is off sends no error.

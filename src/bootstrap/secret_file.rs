@@ -31,7 +31,7 @@ use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid, getgroups};
 use zeroize::Zeroizing;
 
-use crate::peering::{KeyError, PrivateKey, SECRET_MAX, Secret, SecretError};
+use crate::link::peering::{KeyError, PrivateKey, SECRET_MAX, Secret, SecretError};
 
 /// The environment variable that names the file of the job's secret.
 pub const SECRET_VARIABLE: &str = "GPC_SECRET_FILE";

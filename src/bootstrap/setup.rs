@@ -21,7 +21,7 @@ use super::trust::Trust;
 use super::variables::HOST_ADDRESS;
 use super::watch::Watch;
 use super::{BootstrapError, Resolve, Rule, Space, read_secret};
-use crate::peering::Secret;
+use crate::link::peering::Secret;
 use crate::runtime::{Builder, Functions, LinkKind, Node, Peer, Peers, PolledNode};
 use crate::wire::Job;
 use crate::{Clock, TimeLimit};

@@ -1,7 +1,7 @@
 //! The job and the secret of a process, with which its node authenticates links.
 
 use super::exchange::Common;
-use crate::peering::Secret;
+use crate::link::peering::Secret;
 use crate::wire::Job;
 
 /// The values that authenticate the links of a node as links of the same job.

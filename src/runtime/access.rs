@@ -2,7 +2,7 @@
 
 use gpc_trees::{Id, IdList};
 
-use crate::peering::Proof;
+use crate::link::peering::Proof;
 use crate::wire::{CauseKind, Reason};
 
 /// The ids and links from which a node accepts requests of a function. Each process sets it for itself; it is not sent

@@ -64,7 +64,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use crate::peering::LinkKey;
+    use crate::link::peering::LinkKey;
     use crate::runtime::{Call, CallHandle, Functions, LinkKind, Listener, Node, Placement};
 
     #[test]

@@ -46,7 +46,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peering::PublicKey;
+    use crate::link::peering::PublicKey;
 
     #[test]
     fn a_change_reads_as_it_is_written() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::chain::Time;
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
 
 /// The owner of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -3,7 +3,7 @@
 use super::deadline_queue::DeadlineOwner;
 use super::links::Links;
 use crate::chain::{Time, sooner};
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
 
 impl Links {
     /// When [`check_deadlines`](Self::check_deadlines) is due.
@@ -14,7 +14,7 @@ impl Links {
 
     /// Sets or clears the deadline of a connection.
     pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(link) = self.links.link_mut(key) else { return };
         if let Some(before) = std::mem::replace(&mut link.deadline, until) {
             self.due.remove(before, DeadlineOwner::Link(key));
         }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(links.due.next(), None, "a hello is awaited elsewhere");
         for (until, soonest) in [(Some(at(5)), Some(at(5))), (Some(at(8)), Some(at(8))), (None, None)] {
             links.give_until(key, until);
-            assert_eq!((links.due.next(), links.links.get(key).unwrap().deadline), (soonest, until));
+            assert_eq!((links.due.next(), links.links.link(key).unwrap().deadline), (soonest, until));
         }
         links.give_until(key, Some(at(8)));
         links.check_deadlines(at(7));
@@ -85,7 +85,7 @@ mod tests {
         let key = links.links.iter().next().expect("it has connected").0;
         links.give_until(key, Some(at(9)));
         links.due.add(at(7), DeadlineOwner::Request(key));
-        links.links.get_mut(key).unwrap().unfinished = Some(at(7));
+        links.links.link_mut(key).unwrap().unfinished = Some(at(7));
         assert!(links.discard(key).is_some());
         assert_eq!(links.due.next(), None, "it takes its deadlines along");
         // Nothing is set for a connection that is gone.

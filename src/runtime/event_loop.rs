@@ -20,9 +20,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
 use super::executor::Executor;
-use super::link::UnsentRequests;
-use super::link_table::FIRST as FIRST_LINK;
-use super::links::{Arrival, LISTENER, Links};
+use super::links::{Arrival, LISTENER, Links, Lost};
 use super::mailbox::{Mailbox, Slots};
 use super::quick_hash::QuickHash;
 use super::readiness::Readiness;
@@ -31,7 +29,8 @@ use super::wait::{PollPolicy, Wait};
 use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
+use crate::link::{FIRST as FIRST_LINK, UnsentRequests};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
@@ -413,20 +412,14 @@ impl EventLoop {
         while let Some(arrival) = self.links.arrivals.pop_front() {
             self.done += 1;
             let input = match arrival {
-                Arrival::Message { from, message } => Input::Message { from, message },
-                Arrival::DataArrived(call) => Input::DataArrived(call),
-                Arrival::DataRefused { call, why } => Input::DataRefused { call, why },
-                Arrival::ReplyArrived { from, call } => Input::ReplyArrived { from, call },
-                Arrival::ReplyRefused { from, call, why } => Input::ReplyRefused { from, call, why },
-                Arrival::Heard(peer) => Input::Heard(peer),
-                Arrival::Up { peer, incarnation } => Input::LinkUp { peer, incarnation },
-                Arrival::PingLeft(peer) => Input::PingLeft(peer),
-                Arrival::Unreachable { peer, call, why } => Input::Unreachable { peer, call, why },
-                Arrival::Lost { unsent: Some(unsent), peer, .. } if self.loses_nothing(peer, &unsent) => {
+                Arrival::Input(input) => input,
+                Arrival::Lost(Lost { unsent: Some(unsent), peer, .. })
+                    if self.loses_nothing(peer, &unsent) =>
+                {
                     self.links.resend(self.clock.time(), peer, unsent);
                     continue;
                 }
-                Arrival::Lost { peer, kind, why, unreached, .. } => {
+                Arrival::Lost(Lost { peer, kind, why, unreached, .. }) => {
                     let unreached = self.links.forget_since(peer) && unreached;
                     self.reasons.note(peer, &why);
                     Input::LinkLost { peer, kind, why, unreached }

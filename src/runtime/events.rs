@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use gpc_trees::Id;
 
+use crate::link::Loss;
+
 /// Maximum number of queued events of a listener, beside those about links that were up when it subscribed. It covers
 /// all nodes of a large rack that go and come back while the listener is busy; some 100 KiB.
 pub const EVENTS_MAX: usize = 1024;
@@ -40,28 +42,6 @@ pub enum PeerEventKind {
         /// In words, for people.
         reason: String,
     },
-}
-
-/// How a link that was up was lost.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[non_exhaustive]
-pub enum Loss {
-    /// The peer has left in order: its node was shut down, and sent a goodbye.
-    Left,
-    /// The connection broke, or ended without a goodbye: the process of the peer has died, its host or the network has
-    /// failed, or the peer has sent invalid bytes.
-    #[default]
-    Broken,
-    /// The peer was silent for longer than the [heartbeat](crate::runtime::Builder::heartbeat) allows.
-    Silent,
-    /// Another connection has replaced it: of another run of the id, whose incarnation is in the next event, or of the
-    /// same run, which has reconnected.
-    Replaced,
-    /// The application has ordered this node to [forget](crate::Node::forget) the peer.
-    Forgotten,
-    /// One side has closed this link in order, and is still running. Either file descriptors were short and no call
-    /// used the link, or the peer was ordered to forget this node.
-    Closed,
 }
 
 /// Why there is no event.

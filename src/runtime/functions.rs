@@ -22,7 +22,7 @@ use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, DataReceiver, Factory, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
-use crate::peering::Proof;
+use crate::link::peering::Proof;
 use crate::wire::message::{Classes, Merging};
 use crate::wire::{CauseKind, Reason};
 

@@ -9,12 +9,12 @@ use gpc_trees::Id;
 use tracing::{debug, info, warn};
 
 use super::Peers;
-use super::events::Loss;
-use super::link::{Phase, Progress, broken};
-use super::links::{Arrival, CLOSING_LIMIT, Links};
+use super::connection::{Connection, Progress, broken};
+use super::links::{Arrival, CLOSING_LIMIT, Links, Lost};
 use super::shm::RingSocket;
-use crate::chain::Time;
-use crate::peering::{ANSWER_LIMIT, Book, FeedContext, LinkKey, NewLink, Output, Proof, PublicKey};
+use crate::chain::{Input, Time};
+use crate::link::peering::{ANSWER_LIMIT, Book, FeedContext, LinkKey, NewLink, Output, Proof, PublicKey};
+use crate::link::{Loss, Phase};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Message};
 
@@ -35,10 +35,10 @@ impl Book for Peers {
 impl Links {
     /// Begins the greeting on a connection that this node has opened.
     pub(super) fn greet(&mut self, now: Time, key: LinkKey) {
-        let Some(link) = self.links.get_mut(key) else { return };
-        link.phase = Phase::Greeting;
-        let (transport, _) = link.socket.transport();
-        let rings = link.socket.ring().is_some();
+        let Some(connection) = self.links.get_mut(key) else { return };
+        connection.link.phase = Phase::Greeting;
+        let (transport, _) = connection.socket.transport();
+        let rings = connection.socket.ring().is_some();
         self.peering.connected(key, transport, rings);
         self.settle_peering(now);
     }
@@ -51,16 +51,16 @@ impl Links {
         if self.peering.proofs() >= self.proofs_before + PROOFS_PER_TURN {
             return Some(Progress::More);
         }
-        let link = self.links.get_mut(key)?;
+        let connection = self.links.get_mut(key)?;
         let wanted = wanted.min(buffer.len());
-        let count = match link.socket.read(&mut buffer[..wanted]) {
+        let count = match connection.socket.read(&mut buffer[..wanted]) {
             Ok(0) => return Some(Progress::Closed("the peer closed the connection".into())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(Progress::Waiting),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return None,
             Err(error) => return Some(Progress::Closed(broken(&error))),
         };
-        let rings = link.socket.ring().is_some_and(RingSocket::has_memory);
+        let rings = connection.socket.ring().is_some_and(RingSocket::has_memory);
         let context = FeedContext { rings, full: self.has_no_room_for_strangers(now) };
         self.peering.feed(now, key, &buffer[..count], &context);
         self.settle_peering(now);
@@ -73,7 +73,7 @@ impl Links {
         while let Some(output) = self.peering.poll() {
             match output {
                 Output::Write { key, bytes } => {
-                    let Some(link) = self.links.get_mut(key) else { continue };
+                    let Some(link) = self.links.link_mut(key) else { continue };
                     link.outbox.greeting(&bytes);
                     link.mark(&mut self.dirty, key);
                 }
@@ -98,7 +98,7 @@ impl Links {
 
     /// Closes a connection once its queued bytes have been sent.
     pub(super) fn finish(&mut self, now: Time, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(key) {
+        if let Some(link) = self.links.link_mut(key) {
             link.phase = Phase::Closing;
             link.mark(&mut self.dirty, key);
             self.give_until(key, Some(now.plus(CLOSING_LIMIT)));
@@ -108,11 +108,11 @@ impl Links {
     /// Another connection has replaced a link. The other end of the old one is notified, since it may be another
     /// process with the same id.
     fn replaced(&mut self, key: LinkKey, peer: Id, incarnation: u64) {
-        if let Some(link) = self.links.get_mut(key) {
+        if let Some(connection) = self.links.get_mut(key) {
             let text = format!("id {peer} has connected anew, perhaps from another process");
-            link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
+            connection.link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
             // Bytes that cannot be sent at once are lost.
-            let _ = link.flush(Time::default);
+            let _ = connection.flush(Time::default);
         }
         self.tell_lost_run(peer, incarnation, Loss::Replaced, "it has connected anew");
         self.discard(key);
@@ -120,7 +120,7 @@ impl Links {
 
     /// Another run of a peer has connected: requests a heartbeat from the linked run.
     fn ask_whether_it_lives(&mut self, now: Time, key: LinkKey, peer: Id) {
-        if let Some(link) = self.links.get_mut(key) {
+        if let Some(link) = self.links.link_mut(key) {
             link.outbox.push(Message::Ping);
             link.mark(&mut self.dirty, key);
         }
@@ -134,7 +134,7 @@ impl Links {
     #[cold]
     pub(super) fn confirm_old_run(&mut self, now: Time, key: LinkKey, id: Id) {
         // Bytes of a killed process may still be readable after its death: then the socket has ended behind them.
-        if self.links.get(key).is_some_and(|link| !link.socket.is_ended()) {
+        if self.links.get(key).is_some_and(|connection| !connection.socket.is_ended()) {
             self.peering.reject_waiting_run(id);
             self.settle_peering(now);
         }
@@ -142,10 +142,10 @@ impl Links {
 
     /// Reports a lost peer to the chain, with everything that waited for it.
     fn lost(&mut self, peer: Id, kind: CauseKind, why: String, unreached: bool) {
-        self.pending.remove(&peer);
+        self.pending.forget(peer);
         debug!(id = self.me, peer, why, "link lost");
         let unsent = self.unsent.take();
-        self.arrivals.push_back(Arrival::Lost { peer, kind, why, unreached, unsent });
+        self.arrivals.push_back(Arrival::Lost(Lost { peer, kind, why, unreached, unsent }));
     }
 
     /// Turns a connection into a link, once both hellos are exchanged.
@@ -163,23 +163,23 @@ impl Links {
             return self.fails_to_stand(now, key, hello.from, "it takes rings that nobody has offered");
         }
         if let Some(session) = session {
-            self.links.change(key, |mut link| {
-                link.socket = link.socket.sealed(session);
-                link
+            self.links.change(key, |mut connection| {
+                connection.socket = connection.socket.sealed(session);
+                connection
             });
         }
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(Connection { socket, link, .. }) = self.links.get_mut(key) else { return };
         let peer = hello.from;
         (link.phase, link.proof) = (Phase::Up(peer), proof);
         link.inbox.greeted();
         link.outbox.grant(hello.hiwater);
-        let mut pending = self.pending.remove(&peer).unwrap_or_default();
+        let mut pending = self.pending.take(peer);
         let takes_all = pending.unsent.take().is_none_or(|unsent| link.outbox.resend(*unsent));
         for message in pending.take_messages(now) {
             link.push(message);
         }
         link.mark(&mut self.dirty, key);
-        let (generation, over) = (hello.generation, link.socket.name());
+        let (generation, over) = (hello.generation, socket.name());
         debug!(id = self.me, peer, generation, over, ?proof, "link up");
         if proof == Proof::User && self.peering.has_secret() {
             info!(
@@ -188,7 +188,8 @@ impl Links {
             );
         }
         self.tell_up(peer, hello.incarnation);
-        self.arrivals.push_back(Arrival::Up { peer, incarnation: hello.incarnation });
+        let up = Input::LinkUp { peer, incarnation: hello.incarnation };
+        self.arrivals.push_back(Arrival::Input(up));
         if !takes_all {
             self.close(now, key, "it gives less credit for requests than on its last link");
         }
@@ -204,17 +205,17 @@ impl Links {
 
     /// Writes the queued bytes of a connection; returns false if they cannot all be sent at once.
     fn all_has_left(&mut self, key: LinkKey) -> bool {
-        let Some(link) = self.links.get_mut(key) else { return false };
-        matches!(link.flush(Time::default), Progress::Waiting) && link.is_through()
+        let Some(connection) = self.links.get_mut(key) else { return false };
+        matches!(connection.flush(Time::default), Progress::Waiting) && connection.is_through()
     }
 
     /// Decides after the hellos whether bytes go through the rings. Returns false if they should, but there are none.
     fn settle_rings(&mut self, key: LinkKey, rings: bool, extents: bool) -> bool {
-        let Some(link) = self.links.get_mut(key) else { return false };
-        let settled = match link.socket.ring_mut() {
+        let Some(connection) = self.links.get_mut(key) else { return false };
+        let settled = match connection.socket.ring_mut() {
             Some(socket) if rings => {
                 if extents {
-                    link.extents.keep_place();
+                    connection.extents.keep_place();
                 }
                 socket.use_rings(extents)
             }
@@ -224,14 +225,14 @@ impl Links {
             }
             None => !rings,
         };
-        self.watched.watch(key, link);
+        self.watched.watch(key, connection);
         settled
     }
 
     /// Logs a rejected connection, with more detail than the other side receives.
     fn log_refusal(&mut self, now: Time, key: LinkKey, why: &str) {
         let Some(left_out) = self.refusals.count(now) else { return };
-        let from = self.links.get(key).map_or_else(String::new, |link| link.socket.whence());
+        let from = self.links.get(key).map_or_else(String::new, |connection| connection.socket.whence());
         match left_out {
             0 => warn!(id = self.me, %from, why, "a connection is refused"),
             _ => {

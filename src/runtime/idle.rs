@@ -60,10 +60,10 @@ impl Links {
         self.dirty.shrink_to_fit();
         self.granting.shrink_to_fit();
         self.unread.shrink_to_fit();
-        for link in self.links.values_mut() {
-            link.inbox.release_spare_memory();
-            link.outbox.release_spare_memory();
-            link.socket.release_spare_memory();
+        for connection in self.links.values_mut() {
+            connection.link.inbox.release_spare_memory();
+            connection.link.outbox.release_spare_memory();
+            connection.socket.release_spare_memory();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: docs/wire.md, "HELLO" and "One link per pair". Links open on first use; messages for a peer wait until its link is up.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use tracing::debug;
 use super::Peers;
 use super::clock::Clock;
 use super::connect_options::ConnectOptions;
+use super::connection::{Connection, Progress, broken};
 use super::deadline_queue::{DeadlineOwner, DeadlineQueue};
 use super::descriptors::Descriptors;
-use super::events::{self, Loss};
-use super::link::{Event, Link, Phase, Progress, UnsentRequests, broken};
-use super::link_table::LinkTable;
+use super::events;
 use super::memory::Memory;
 use super::refusals::Refusals;
 use super::shm::{Extents, RingSocket};
 use super::socket::Accepting;
 use super::watched::Watched;
-use crate::chain::{Time, ToChild};
+use crate::chain::{Input, Time, ToChild};
 use crate::hint::{likely, unlikely};
-use crate::peering::{LinkKey, LinkStatus, Peering, State};
+use crate::link::peering::{LinkKey, LinkStatus, Peering, State};
+use crate::link::{Event, Link, Loss, Pending, Phase, Table, UnsentRequests};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, CauseKind, Message};
@@ -46,79 +46,22 @@ const LAST_UP: usize = 64;
 /// What came in for the chain.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    Message {
-        from: Id,
-        message: Message,
-    },
-    DataArrived(CallId),
-    /// There is no memory for the data of this request.
-    DataRefused {
-        call: CallId,
-        why: String,
-    },
-    /// The data of a child's reply, which is passed on as it comes.
-    ReplyArrived {
-        from: Id,
-        call: CallId,
-    },
-    /// There is no memory for the reply of this child.
-    ReplyRefused {
-        from: Id,
-        call: CallId,
-        why: String,
-    },
-    /// Bytes that are no message yet.
-    Heard(Id),
-    /// A link is up, with this run of the peer.
-    Up {
-        peer: Id,
-        incarnation: u64,
-    },
-    /// A heartbeat request has left.
-    PingLeft(Id),
-    /// Nobody knows the address of this peer: its request is not sent.
-    Unreachable {
-        peer: Id,
-        call: CallId,
-        why: String,
-    },
-    /// `unreached` when no link ever came up: nothing that was sent can have arrived.
-    Lost {
-        peer: Id,
-        kind: CauseKind,
-        why: String,
-        unreached: bool,
-        /// All that the link still had to send, if that is requests of which no byte has left.
-        unsent: Option<Box<UnsentRequests>>,
-    },
+    /// An input as it is.
+    Input(Input),
+    /// A link or an attempt to open one is lost.
+    Lost(Lost),
 }
 
-/// What waits for the link to a peer.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    /// What the last link has not sent, before all else.
+/// A link, or an attempt to open one, that is lost.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) peer: Id,
+    pub(super) kind: CauseKind,
+    pub(super) why: String,
+    /// Whether no link ever came up: nothing that was sent can have arrived.
+    pub(super) unreached: bool,
+    /// All that the link still had to send, if that is requests of which no byte has left.
     pub(super) unsent: Option<Box<UnsentRequests>>,
-    /// What came since, and when.
-    messages: Vec<(Time, Message)>,
-}
-
-impl Pending {
-    /// Takes out the messages. The time that a request has waited for the link is taken off what its receiver has.
-    pub(super) fn take_messages(&mut self, now: Time) -> impl Iterator<Item = Message> {
-        let messages = std::mem::take(&mut self.messages);
-        messages.into_iter().map(move |(since, message)| after_waiting(message, now.since(since)))
-    }
-}
-
-/// A message that has waited for the link so long.
-fn after_waiting(mut message: Message, waited: Duration) -> Message {
-    if let Message::Request(request) = &mut message {
-        let request = Arc::make_mut(request);
-        request.limit = request.limit.saturating_sub(waited);
-        request.left = request.left.saturating_sub(waited);
-        request.age = request.age.saturating_add(waited);
-    }
-    message
 }
 
 /// The connections of one node.
@@ -132,11 +75,11 @@ pub(super) struct Links {
     /// Proofs that were answered when the turn began.
     pub(super) proofs_before: u64,
     pub(super) refusals: Refusals,
-    pub(super) links: LinkTable,
+    pub(super) links: Table<Connection>,
     /// Of some peers the link that was up when it was last used.
     last_up: [LinkKey; LAST_UP],
-    /// What is for peers whose links are not up yet: a few messages for each call in flight.
-    pub(super) pending: BTreeMap<Id, Pending>,
+    /// What is for peers whose links are not up yet.
+    pub(super) pending: Pending,
     /// Ids that are known by announcements of members alone; at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX).
     pub(super) announced: BTreeSet<Id>,
     /// Of the link that is being closed.
@@ -199,9 +142,9 @@ impl Links {
             peering,
             proofs_before: 0,
             refusals: Refusals::default(),
-            links: LinkTable::default(),
+            links: Table::default(),
             last_up: [LinkKey(0); LAST_UP],
-            pending: BTreeMap::new(),
+            pending: Pending::default(),
             announced: BTreeSet::new(),
             unsent: None,
             listeners_of_events: Vec::new(),
@@ -235,21 +178,21 @@ impl Links {
 
     /// The only link, if a socket is all that it has: to read from it takes no longer than to ask the system which link has something.
     pub(super) fn lone_socket(&self) -> Option<LinkKey> {
-        let (key, link) = self.links.only()?;
-        let plain = matches!(link.phase, Phase::Up(_)) && link.socket.ring().is_none();
+        let (key, connection) = self.links.only()?;
+        let plain = matches!(connection.link.phase, Phase::Up(_)) && connection.socket.ring().is_none();
         plain.then_some(key)
     }
 
     /// Whether every queued frame has been written.
     pub(super) fn is_drained(&self) -> bool {
-        self.links.values().all(Link::is_through)
+        self.links.values().all(Connection::is_through)
     }
 
     /// Sends a message, opening a link first if there is none.
     pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
         match self.up(to) {
             Some(key) => {
-                if let Some(link) = self.links.get_mut(key) {
+                if let Some(link) = self.links.link_mut(key) {
                     if let Message::Cancel(call) = &message {
                         link.inbox.drop_response(*call);
                     }
@@ -301,15 +244,15 @@ impl Links {
             // A request may name any id there is: only those that can be reached are remembered.
             LinkStatus::Unknown => {
                 let why = || "no address is known for it: add it to the peers".into();
-                let unreachable = |call| Arrival::Unreachable { peer: to, call, why: why() };
+                let unreachable = |call| Arrival::Input(Input::Unreachable { peer: to, call, why: why() });
                 self.arrivals.extend(call.map(unreachable));
             }
             LinkStatus::Open if opens => {
-                self.pending.entry(to).or_default().messages.push((now, message));
+                self.pending.push(now, to, message);
                 self.connect(now, to);
             }
             LinkStatus::Coming | LinkStatus::Up(_) => {
-                self.pending.entry(to).or_default().messages.push((now, message));
+                self.pending.push(now, to, message);
             }
             // A cancel or a response is for calls of a link that is gone.
             LinkStatus::Open => {}
@@ -319,7 +262,7 @@ impl Links {
     /// Closes the link to a peer that sends no heartbeat. The chain knows already.
     pub(super) fn abandon(&mut self, now: Time, peer: Id) {
         debug!(id = self.me, peer, "no heartbeat: the link is closed");
-        self.pending.remove(&peer);
+        self.pending.forget(peer);
         if let State::Up(key) = self.peering.state(peer) {
             self.tell_lost(peer, Loss::Silent, "it was silent for too long");
             self.discard(key);
@@ -331,18 +274,13 @@ impl Links {
     /// The chain is about to hear that this link is lost, and takes all that it has sent there for lost: what it sent since then goes too.
     /// Returns whether surely nothing of it arrives.
     pub(super) fn forget_since(&mut self, peer: Id) -> bool {
-        self.pending.remove(&peer);
+        self.pending.forget(peer);
         self.up(peer).is_none()
     }
 
     /// The calls whose requests a link that is lost has not sent, or that were queued since.
     pub(super) fn calls_unsent(&self, peer: Id, unsent: &UnsentRequests) -> BTreeSet<CallId> {
-        let since = self.pending.get(&peer).into_iter().flat_map(|pending| &pending.messages);
-        let since = since.filter_map(|(_, message)| match message {
-            Message::Request(request) => Some(request.call),
-            _ => None,
-        });
-        unsent.calls().iter().copied().chain(since).collect()
+        unsent.calls() | &self.pending.calls(peer)
     }
 
     /// Whether the next link to a peer is under way, or may be opened.
@@ -358,7 +296,7 @@ impl Links {
             calls = unsent.calls().len(),
             "requests that have not left wait for another link"
         );
-        self.pending.entry(peer).or_default().unsent = Some(unsent);
+        self.pending.keep_unsent(peer, unsent);
         if self.peering.want(peer) == LinkStatus::Open {
             self.connect(now, peer);
         }
@@ -367,7 +305,7 @@ impl Links {
     /// A request of this peer has been consumed.
     pub(super) fn consumed(&mut self, from: Id) {
         if let Some(key) = self.up(from)
-            && let Some(link) = self.links.get_mut(key)
+            && let Some(link) = self.links.link_mut(key)
             && link.consume()
         {
             link.mark(&mut self.dirty, key);
@@ -377,7 +315,7 @@ impl Links {
     /// The answer to a parent is given: what still arrives of the request is of no use.
     pub(super) fn request_ended(&mut self, parent: Id, call: CallId) {
         if let Some(key) = self.up(parent)
-            && let Some(link) = self.links.get_mut(key)
+            && let Some(link) = self.links.link_mut(key)
         {
             link.inbox.drop_request(call);
         }
@@ -392,7 +330,7 @@ impl Links {
     pub(super) fn goodbye(&mut self, text: &str) {
         for peer in self.peers_up() {
             if let Some(key) = self.up(peer)
-                && let Some(link) = self.links.get_mut(key)
+                && let Some(link) = self.links.link_mut(key)
             {
                 link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
                 link.mark(&mut self.dirty, key);
@@ -402,7 +340,7 @@ impl Links {
 
     /// Notes that a link has something to write, or may have.
     pub(super) fn note(&mut self, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(key) {
+        if let Some(link) = self.links.link_mut(key) {
             link.mark(&mut self.dirty, key);
         }
     }
@@ -440,7 +378,7 @@ impl Links {
         granting.dedup();
         let mut news = false;
         granting.retain(|key| {
-            let Some(link) = self.links.get_mut(*key) else { return false };
+            let Some(link) = self.links.link_mut(*key) else { return false };
             if link.grant_windows() {
                 link.mark(&mut self.dirty, *key);
                 news = true;
@@ -460,9 +398,9 @@ impl Links {
         let count = self.dirty.len();
         for place in 0..count {
             let key = self.dirty[place];
-            let Some(link) = self.links.get_mut(key) else { continue };
-            link.marked = false;
-            match link.flush_small(&mut self.much) {
+            let Some(connection) = self.links.get_mut(key) else { continue };
+            connection.link.marked = false;
+            match connection.flush_small(&mut self.much) {
                 Ok(true) => {}
                 Ok(false) => self.flush_link(key, clock),
                 Err(error) => self.stop_writing(clock.time(), key, broken(&error)),
@@ -479,7 +417,7 @@ impl Links {
     fn mark_streaming(&mut self) {
         self.forget_streamed();
         for key in &self.streaming {
-            if let Some(link) = self.links.get_mut(*key) {
+            if let Some(link) = self.links.link_mut(*key) {
                 link.mark(&mut self.dirty, *key);
             }
         }
@@ -489,7 +427,7 @@ impl Links {
     fn forget_streamed(&mut self) {
         let links = &mut self.links;
         self.streaming.retain(|key| {
-            let link = links.get_mut(*key);
+            let link = links.link_mut(*key);
             link.is_some_and(|link| {
                 link.streams = link.outbox.is_streaming();
                 link.streams
@@ -501,27 +439,29 @@ impl Links {
     #[inline(never)]
     fn flush_link(&mut self, key: LinkKey, clock: &Clock) {
         self.flushed_long = true;
-        let Some(link) = self.links.get_mut(key) else { return };
-        if let Phase::Connecting(_) = link.phase {
+        let Some(connection) = self.links.get_mut(key) else { return };
+        if let Phase::Connecting(_) = connection.link.phase {
             return;
         }
-        let mut progress = link.flush(|| clock.now());
-        self.much |= std::mem::take(&mut link.much);
+        let mut progress = connection.flush(|| clock.now());
+        self.much |= std::mem::take(&mut connection.much);
+        let through = connection.is_through();
+        self.watched.watch(key, connection);
+        if let Err(error) = listen_for_room(&self.registry, key, connection) {
+            progress = Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
+        }
+        let link = &mut connection.link;
         if link.outbox.is_streaming() && !link.streams {
             link.streams = true;
             self.streaming.push(key);
         }
-        self.watched.watch(key, link);
-        if let Err(error) = listen_for_room(&self.registry, key, link) {
-            progress = Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
-        }
         if let Phase::Up(peer) = link.phase {
-            let left = link.question_left().then_some(Arrival::PingLeft(peer));
-            let heard = std::mem::take(&mut link.heard).then_some(Arrival::Heard(peer));
-            self.arrivals.extend(left.into_iter().chain(heard));
+            let left = link.take_question_left().then_some(Input::PingLeft(peer));
+            let heard = std::mem::take(&mut link.heard).then_some(Input::Heard(peer));
+            self.arrivals.extend(left.into_iter().chain(heard).map(Arrival::Input));
         }
         match progress {
-            Progress::Waiting if link.phase == Phase::Closing && link.is_through() => drop(self.discard(key)),
+            Progress::Waiting if link.phase == Phase::Closing && through => drop(self.discard(key)),
             Progress::Waiting => {}
             Progress::More => link.mark(&mut self.dirty, key),
             Progress::Closed(why) => self.stop_writing(clock.time(), key, why),
@@ -533,8 +473,8 @@ impl Links {
     /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
     pub(super) fn stop_writing(&mut self, now: Time, key: LinkKey, why: String) {
         match self.links.get_mut(key) {
-            Some(link) if link.phase != Phase::Closing => {
-                link.unwritable = Some(why);
+            Some(connection) if connection.link.phase != Phase::Closing => {
+                connection.unwritable = Some(why);
                 self.read_later(key);
             }
             _ => self.close(now, key, &why),
@@ -543,8 +483,8 @@ impl Links {
 
     /// Notes once that a link has more to read.
     pub(super) fn read_later(&mut self, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(key)
-            && !std::mem::replace(&mut link.unread, true)
+        if let Some(connection) = self.links.get_mut(key)
+            && !std::mem::replace(&mut connection.unread, true)
         {
             self.unread.push(key);
         }
@@ -552,8 +492,8 @@ impl Links {
 
     /// A link that had more to read has its turn.
     pub(super) fn takes_up(&mut self, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(key) {
-            link.unread = false;
+        if let Some(connection) = self.links.get_mut(key) {
+            connection.unread = false;
         }
     }
 
@@ -568,11 +508,11 @@ impl Links {
         let mut key = self.last_up[place];
         // A key is never used twice, so that of a link that is gone finds none.
         let stands = |link: &Link| matches!(link.phase, Phase::Up(up) if up == peer);
-        if unlikely(!self.links.get(key).is_some_and(stands)) {
+        if unlikely(!self.links.link(key).is_some_and(stands)) {
             key = self.up(peer)?;
             self.last_up[place] = key;
         }
-        Some((self.links.get_mut(key)?, &mut self.dirty, key))
+        Some((self.links.link_mut(key)?, &mut self.dirty, key))
     }
 
     /// A connection has ended, by whatever side.
@@ -582,7 +522,7 @@ impl Links {
 
     /// The same; `kind` is what kind of failure it is for the calls that go over a link that was up.
     fn close_for(&mut self, now: Time, key: LinkKey, kind: CauseKind, why: &str) {
-        let Some(link) = self.links.get(key) else { return };
+        let Some(link) = self.links.link(key) else { return };
         let (phase, loss) = (link.phase, link.loss);
         let peer = match phase {
             Phase::Up(peer) if self.up(peer) == Some(key) => Some(peer),
@@ -592,7 +532,7 @@ impl Links {
         };
         if let Some(peer) = peer {
             // A peer that has left in order is not asked again.
-            let link = self.links.get_mut(key).filter(|_| loss != Loss::Left);
+            let link = self.links.link_mut(key).filter(|_| loss != Loss::Left);
             self.unsent = link.and_then(|link| link.outbox.take_unsent()).map(Box::new);
             self.tell_lost(peer, loss, why);
         }
@@ -603,20 +543,20 @@ impl Links {
     }
 
     /// Takes a connection out of the loop.
-    pub(super) fn discard(&mut self, key: LinkKey) -> Option<Link> {
-        let mut link = self.links.remove(key)?;
-        if link.watched {
+    pub(super) fn discard(&mut self, key: LinkKey) -> Option<Connection> {
+        let mut connection = self.links.remove(key)?;
+        if connection.watched {
             self.watched.drop_link(key);
         }
-        if let Some(until) = link.deadline {
+        if let Some(until) = connection.link.deadline {
             self.due.remove(until, DeadlineOwner::Link(key));
         }
-        if let Some(at) = link.unfinished {
+        if let Some(at) = connection.link.unfinished {
             self.due.remove(at, DeadlineOwner::Request(key));
         }
         // Closing the socket takes it out of the poll all the same.
-        let _ = self.registry.deregister(&mut link.socket);
-        Some(link)
+        let _ = self.registry.deregister(&mut connection.socket);
+        Some(connection)
     }
 }
 
@@ -626,14 +566,14 @@ pub(super) fn interest(told_of_room: bool) -> Interest {
 
 /// Has the system say when the peer has made room, as long as bytes wait for it, and no longer: a Unix socket says it for everything that the peer reads, which would wake this node once
 /// for each message that it sends; and TCP says with everything that comes that there is room, too, so that who has read it already would be told of nothing else.
-fn listen_for_room(registry: &Registry, key: LinkKey, link: &mut Link) -> io::Result<()> {
-    let rings = link.socket.ring().is_some_and(RingSocket::has_rings);
-    if rings || link.told_of_room == link.blocked {
+fn listen_for_room(registry: &Registry, key: LinkKey, connection: &mut Connection) -> io::Result<()> {
+    let rings = connection.socket.ring().is_some_and(RingSocket::has_rings);
+    if rings || connection.told_of_room == connection.blocked {
         return Ok(());
     }
     // Room that was made in between is said at once.
-    registry.reregister(&mut link.socket, Token(key.0), interest(link.blocked))?;
-    link.told_of_room = link.blocked;
+    registry.reregister(&mut connection.socket, Token(key.0), interest(connection.blocked))?;
+    connection.told_of_room = connection.blocked;
     Ok(())
 }
 

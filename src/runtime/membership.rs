@@ -7,10 +7,10 @@ use gpc_trees::Id;
 use tracing::debug;
 
 use super::Peer;
-use super::events::Loss;
 use super::links::Links;
 use crate::chain::Time;
-use crate::peering::{LinkKey, Proof, State};
+use crate::link::Loss;
+use crate::link::peering::{LinkKey, Proof, State};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
 impl Links {
@@ -21,7 +21,7 @@ impl Links {
         self.announced.remove(&id);
         let before = self.peering.book.insert(id, address.clone());
         key.into_iter().for_each(|key| self.peering.book.set_key(id, key));
-        if let Some(link) = self.peering.confirms(id).and_then(|key| self.links.get_mut(key)) {
+        if let Some(link) = self.peering.confirms(id).and_then(|key| self.links.link_mut(key)) {
             link.proof = Proof::Key;
         }
         if let Some(link) = self.peering.contradicts(id) {
@@ -55,7 +55,7 @@ impl Links {
 
     /// Sends the queued messages and a goodbye, then closes the link.
     pub(super) fn say_goodbye(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
-        if let Some(link) = self.links.get_mut(key) {
+        if let Some(link) = self.links.link_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });
             self.finish(now, key);
         }

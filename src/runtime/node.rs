@@ -29,7 +29,6 @@ use super::front::Front;
 use super::functions::Functions;
 use super::handle::CallHandle;
 use super::keepalive::Keepalive;
-use super::link::HIWATER;
 use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::Meeting;
@@ -43,7 +42,8 @@ use super::users::Users;
 use super::waiting;
 use super::{AbsentPeers, Address, LinkKind, Listener, Peer, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
-use crate::peering::{Identity, Peering, PrivateKey, Secret};
+use crate::link::HIWATER;
+use crate::link::peering::{Identity, Peering, PrivateKey, Secret};
 use crate::wire::Job;
 
 /// Maximum number of workers of a node, and of an executor: each is a thread, more than any machine can run.

@@ -7,13 +7,14 @@ use std::io;
 use gpc_trees::{Id, Tree};
 use tracing::warn;
 
+use super::connection::{MESSAGES_MAX, MUCH, Progress, READ_BUDGET, broken};
 use super::event_loop::{EventLoop, UNBOUNDED};
-use super::link::{self, Context, MESSAGES_MAX, MUCH, Phase, Progress, READ_BUDGET};
 use super::request::Request;
 use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
 use crate::hint::unlikely;
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
+use crate::link::{Context, Phase};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};
@@ -77,32 +78,32 @@ impl EventLoop {
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
         let before = self.done;
         while *read < READ_BUDGET && self.done - before < MESSAGES_MAX && !self.has_done_enough() {
-            let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
-            let Some(link) = link else { return Progress::Waiting };
-            if unlikely(link.phase == Phase::Greeting) {
+            let connection = self.links.links.get_mut(key).filter(|one| one.link.phase != Phase::Closing);
+            let Some(connection) = connection else { return Progress::Waiting };
+            if unlikely(connection.link.phase == Phase::Greeting) {
                 *read += 1;
                 match self.links.read_greeting(self.clock.time(), key, buffer) {
                     Some(progress) => return progress,
                     None => continue,
                 }
             }
-            let (read_at_once, whole) = link.read_once(buffer);
+            let (read_at_once, whole) = connection.read_once(buffer);
             let count = match read_at_once {
                 Ok(0) => return Progress::Closed("the peer closed the connection".into()),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    link.heard |= link.socket.take_heard();
+                    connection.link.heard |= connection.socket.take_heard();
                     return Progress::Waiting;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return broke(&error),
             };
             *read += count;
-            link.used = self.links.turn;
+            connection.used = self.links.turn;
             self.links.much |= count > MUCH;
-            let filled = link.inbox.filled(count, &mut self.links.events);
+            let filled = connection.link.inbox.filled(count, &mut self.links.events);
             if filled > 0 {
-                link.heard = true;
+                connection.link.heard = true;
                 self.heed(key);
             }
             if let Err(error) = self.take_bytes(key, &buffer[..count - filled]) {
@@ -122,7 +123,7 @@ impl EventLoop {
         let mut told = false;
         // Each round takes a frame, or all there is.
         while !bytes.is_empty() {
-            let Some(link) = self.links.links.get(key) else { return Ok(()) };
+            let Some(link) = self.links.links.link(key) else { return Ok(()) };
             let frame = match link.phase {
                 Phase::Closing => return Ok(()),
                 // What has come before, on whatever link, is for the chain first.
@@ -147,13 +148,13 @@ impl EventLoop {
     #[inline(never)]
     fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
         let EventLoop { node, side, links, .. } = self;
-        let Some(link) = links.links.get_mut(key) else { return Ok(()) };
-        let peer = match link.phase {
+        let Some(connection) = links.links.get_mut(key) else { return Ok(()) };
+        let peer = match connection.link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
-        link.heard |= heard;
-        let fed = link.feed(bytes, &PeerContext { node, side, peer }, &mut links.events);
+        connection.link.heard |= heard;
+        let fed = connection.feed(bytes, &PeerContext { node, side, peer }, &mut links.events);
         self.heed(key);
         fed
     }
@@ -206,7 +207,7 @@ impl EventLoop {
     #[inline(always)]
     fn answer_alone(&mut self, key: LinkKey, call: CallId, result: Result<(), Box<Reason>>) -> Option<()> {
         let EventLoop { node, links, .. } = self;
-        let link = links.links.get_mut(key)?;
+        let link = links.links.link_mut(key)?;
         match node.spot_replied(call, result) {
             Ok((head, answer)) => link.outbox.own_response(&head, &answer),
             Err(answer) => link.outbox.push(Message::Response(Response { call, answer: *answer })),
@@ -230,7 +231,7 @@ impl EventLoop {
         drop(context);
         let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
-        let link = links.links.get_mut(key)?;
+        let link = links.links.link_mut(key)?;
         let answered = match ran {
             Ran::Waits => false,
             Ran::Answered(answer) => {
@@ -334,7 +335,7 @@ fn first_frame(bytes: &[u8]) -> usize {
 
 #[cold]
 fn broke(error: &io::Error) -> Progress {
-    Progress::Closed(link::broken(error))
+    Progress::Closed(broken(error))
 }
 
 #[cold]

@@ -6,13 +6,14 @@ use gpc_trees::Id;
 use mio::Token;
 use tracing::warn;
 
+use super::connection::Connection;
 use super::descriptors::are_short;
-use super::link::{Link, Phase};
 use super::links::{Links, interest};
 use super::socket::Socket;
 use super::{Address, LinkKind};
 use crate::chain::Time;
-use crate::peering::{LinkKey, Transport};
+use crate::link::Phase;
+use crate::link::peering::{LinkKey, Transport};
 use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
@@ -102,12 +103,12 @@ impl Links {
         }
         let told_of_room = !socket.tells_of_each_read();
         self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
-        let mut link = Link::new(socket, phase, self.extents.clone());
-        (link.told_of_room, link.used) = (told_of_room, self.turn);
+        let mut connection = Connection::new(socket, phase, self.extents.clone());
+        (connection.told_of_room, connection.used) = (told_of_room, self.turn);
         let memory = self.memory.of_link(self.me);
-        link.inbox.use_memory(self.spare.within(&memory), &self.memory.pieces);
-        link.outbox.use_memory(self.me, &memory, &self.memory.pieces);
-        self.links.put(link);
+        connection.link.inbox.use_memory(self.spare.within(&memory), &self.memory.pieces);
+        connection.link.outbox.use_memory(self.me, &memory, &self.memory.pieces);
+        self.links.put(connection);
         self.one_more();
         Ok(key)
     }

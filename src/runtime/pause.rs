@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::event_loop::EventLoop;
 use super::links::Links;
 use crate::chain::{PAUSE_MAX, Time};
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
 use crate::wire::Message;
 
 impl EventLoop {
@@ -29,7 +29,7 @@ impl Links {
     pub(super) fn announce_pause(&mut self, length: Duration) -> Vec<LinkKey> {
         let keys: Vec<LinkKey> = self.peers_up().into_iter().filter_map(|peer| self.up(peer)).collect();
         for key in &keys {
-            if let Some(link) = self.links.get_mut(*key) {
+            if let Some(link) = self.links.link_mut(*key) {
                 link.push(Message::Pause(length));
                 link.mark(&mut self.dirty, *key);
             }
@@ -39,23 +39,23 @@ impl Links {
 
     /// Whether all queued bytes of a link have been written.
     fn is_written(&self, key: LinkKey) -> bool {
-        self.links.get(key).is_some_and(|link| link.outbox.queued() == 0)
+        self.links.link(key).is_some_and(|link| link.outbox.queued() == 0)
     }
 
     /// A peer has announced a pause, or its end.
     pub(super) fn peer_pauses(&mut self, now: Time, key: LinkKey, length: Duration) {
-        if let Some(link) = self.links.get_mut(key) {
+        if let Some(connection) = self.links.get_mut(key) {
             let length = length.min(PAUSE_MAX);
-            link.back = (!length.is_zero()).then(|| now.plus(length));
+            connection.link.back = (!length.is_zero()).then(|| now.plus(length));
             if let Some(keepalive) = self.local.keepalive {
-                keepalive.allow_pause(&link.socket, length);
+                keepalive.allow_pause(&connection.socket, length);
             }
         }
     }
 
     /// When the peer of a link can respond: now, or at the end of its announced pause.
     pub(super) fn answers_from(&self, now: Time, key: LinkKey) -> Time {
-        let back = self.links.get(key).and_then(|link| link.back);
+        let back = self.links.link(key).and_then(|link| link.back);
         back.map_or(now, |back| back.max(now))
     }
 }

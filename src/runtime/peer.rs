@@ -3,7 +3,7 @@
 use gpc_trees::Id;
 
 use super::Address;
-use crate::peering::PublicKey;
+use crate::link::peering::PublicKey;
 
 /// Another node: its id, its address and its key; see [`Node::learn`](crate::Node::learn).
 ///

@@ -2,8 +2,9 @@
 
 use gpc_trees::Id;
 
-use super::events::{Listener, Loss, PeerEvent, PeerEventKind};
+use super::events::{Listener, PeerEvent, PeerEventKind};
 use super::links::Links;
+use crate::link::Loss;
 
 impl Links {
     /// Adds a listener, which first receives the links that are up.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::{Address, AddressError, AddressRow};
-use crate::peering::{KeyError, PublicKey};
+use crate::link::peering::{KeyError, PublicKey};
 use crate::wire::{Job, JobError};
 
 /// Maximum length of a line of a peers file, bytes: an id, the longest path that systems support, and a comment.

@@ -6,7 +6,7 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
-use crate::peering::{KEY_LENGTH, PrivateKey, SECRET_MIN, Secret};
+use crate::link::peering::{KEY_LENGTH, PrivateKey, SECRET_MIN, Secret};
 
 /// Fills a few bytes with random numbers of the system; waits if the system has just started.
 pub(super) fn fill(bytes: &mut [u8]) -> io::Result<()> {

@@ -5,14 +5,14 @@
 use gpc_trees::Id;
 
 use super::clock::Clock;
-use super::events::Loss;
+use super::connection::Progress;
 use super::functions::Functions;
-use super::link::{Event, HIWATER, Link, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::readiness::Readiness;
-use crate::chain::Time;
+use crate::chain::{Input, Time};
 use crate::hint::{cold_path, unlikely};
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
+use crate::link::{Event, HIWATER, Link, Loss, Phase};
 use crate::wire::frame::WINDOW;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::message::{Answer, Response};
@@ -22,13 +22,13 @@ impl Links {
     /// Handles an event of a connecting link; returns whether it is connected.
     #[cold]
     fn connected(&mut self, now: Time, key: LinkKey) -> bool {
-        let Some(link) = self.links.get_mut(key) else { return false };
-        match link.socket.take_error() {
+        let Some(connection) = self.links.get_mut(key) else { return false };
+        match connection.socket.take_error() {
             Ok(Some(error)) | Err(error) => {
                 self.close(now, key, &error.to_string());
                 return false;
             }
-            Ok(None) if !link.socket.is_connected() => return false,
+            Ok(None) if !connection.socket.is_connected() => return false,
             Ok(None) => {}
         }
         self.greet(now, key);
@@ -37,20 +37,20 @@ impl Links {
 
     /// Handles an event of a link's socket; returns whether there is something to read.
     pub(super) fn ready(&mut self, clock: &Clock, key: LinkKey, event: Readiness) -> bool {
-        let Some(link) = self.links.get_mut(key) else { return false };
+        let Some(link) = self.links.link_mut(key) else { return false };
         if let Phase::Connecting(_) = link.phase
             && !self.connected(clock.time(), key)
         {
             return false;
         }
         let mut room = event.writable;
-        if let Some(link) = self.links.get_mut(key)
-            && let Some(socket) = link.socket.ring_mut()
+        if let Some(connection) = self.links.get_mut(key)
+            && let Some(socket) = connection.socket.ring_mut()
         {
             cold_path();
             socket.rung(event.closed);
             room |= socket.has_room_again();
-            self.watched.watch(key, link);
+            self.watched.watch(key, connection);
         }
         if unlikely(room) {
             self.note_room(clock, key);
@@ -61,8 +61,8 @@ impl Links {
     /// Records that a link's socket has room for more bytes.
     #[inline(never)]
     fn note_room(&mut self, clock: &Clock, key: LinkKey) {
-        if let Some(link) = self.links.get_mut(key) {
-            link.has_room(clock.time());
+        if let Some(connection) = self.links.get_mut(key) {
+            connection.has_room(clock.time());
         }
         self.note(key);
     }
@@ -71,7 +71,7 @@ impl Links {
     /// the last.
     pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
         let key = self.watched.key(place)?;
-        let socket = self.links.get(key).and_then(|link| link.socket.ring());
+        let socket = self.links.get(key).and_then(|connection| connection.socket.ring());
         let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
         if socket.has_room_again() {
             self.note(key);
@@ -91,7 +91,7 @@ impl Links {
         }
         self.events = events;
         if arrived != self.arrivals.len()
-            && let Some(link) = self.links.get_mut(key)
+            && let Some(link) = self.links.link_mut(key)
         {
             link.heard = false;
         }
@@ -99,8 +99,8 @@ impl Links {
 
     /// Handles the progress of a read.
     pub(super) fn after_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
-        let link = self.links.get_mut(key);
-        let quiet = link.is_none_or(|link| !link.heard && link.unwritable.is_none());
+        let connection = self.links.get(key);
+        let quiet = connection.is_none_or(|one| !one.link.heard && one.unwritable.is_none());
         if unlikely(!quiet || !matches!(progress, Progress::Waiting)) {
             self.note_reading(now, key, progress);
         }
@@ -109,15 +109,16 @@ impl Links {
     /// The same, if the read had effects beyond calls on the fast path.
     #[inline(never)]
     fn note_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
-        if let Some(link) = self.links.get_mut(key)
+        if let Some(link) = self.links.link_mut(key)
             && let Phase::Up(peer) = link.phase
             && std::mem::take(&mut link.heard)
         {
-            self.arrivals.push_back(Arrival::Heard(peer));
+            self.arrivals.push_back(Arrival::Input(Input::Heard(peer)));
         }
         match progress {
             Progress::Waiting => {
-                if let Some(why) = self.links.get_mut(key).and_then(|link| link.unwritable.take()) {
+                if let Some(why) = self.links.get_mut(key).and_then(|connection| connection.unwritable.take())
+                {
                     self.close(now, key, &why);
                 }
             }
@@ -128,7 +129,7 @@ impl Links {
 
     /// Handles one event of a link; an error closes the link.
     fn event(&mut self, now: Time, functions: &Functions, key: LinkKey, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
+        let Some(link) = self.links.link_mut(key) else { return Ok(()) };
         match (link.phase, event) {
             (Phase::Closing, _) => Ok(()),
             (Phase::Up(peer), event) => {
@@ -149,8 +150,8 @@ impl Links {
 
     /// Handles one event of a link that is up.
     fn event_up(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
-        let arrival = match event {
+        let Some(link) = self.links.link_mut(key) else { return Ok(()) };
+        let input = match event {
             Event::Request(request) => {
                 link.unacknowledged += 1;
                 if link.unacknowledged > HIWATER {
@@ -163,7 +164,7 @@ impl Links {
                     // It may complete data that a lost parent has begun to send.
                     self.stir();
                 }
-                Some(Arrival::Message { from, message: Message::Request(request) })
+                Some(Input::Message { from, message: Message::Request(request) })
             }
             event @ (Event::Response(_)
             | Event::ReplyArrived(_)
@@ -173,10 +174,10 @@ impl Links {
             | Event::Oversized { .. }) => self.reply_event(key, from, event),
             Event::Cancel(call) => {
                 link.outbox.unwanted(call);
-                Some(Arrival::Message { from, message: Message::Cancel(call) })
+                Some(Input::Message { from, message: Message::Cancel(call) })
             }
-            Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
-            Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
+            Event::Release(call) => Some(Input::Message { from, message: Message::Release(call) }),
+            Event::Moved(call) => Some(Input::Message { from, message: Message::Moved(call) }),
             event @ (Event::Ping | Event::Pong | Event::Pause(_)) => {
                 self.heartbeat_event(now, key, from, event)
             }
@@ -186,13 +187,13 @@ impl Links {
             }
             Event::DataArrived(call) | Event::DataDue(call) => {
                 self.stir();
-                Some(Arrival::DataArrived(call))
+                Some(Input::DataArrived(call))
             }
             event @ (Event::Begun { .. } | Event::Abandoned | Event::Refused(_)) => {
                 self.unfinished_event(now, key, event)?;
                 None
             }
-            Event::DataRefused { call, why } => Some(Arrival::DataRefused { call, why }),
+            Event::DataRefused { call, why } => Some(Input::DataRefused { call, why }),
             Event::Window(window) => {
                 link.outbox.widen(&window);
                 link.mark(&mut self.dirty, key);
@@ -206,12 +207,12 @@ impl Links {
             Event::Goodbye(goodbye) => return Err(part(link, &goodbye)),
             Event::Hello(_) => return Err("it sent a second hello".into()),
         };
-        self.arrivals.extend(arrival);
+        self.arrivals.extend(input.map(Arrival::Input));
         Ok(())
     }
 
     /// Handles an event of a heartbeat or a pause.
-    fn heartbeat_event(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
+    fn heartbeat_event(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Option<Input> {
         let message = match event {
             Event::Ping => Message::Ping,
             Event::Pong => {
@@ -226,25 +227,25 @@ impl Links {
             }
             _ => return None,
         };
-        Some(Arrival::Message { from, message })
+        Some(Input::Message { from, message })
     }
 
     /// Handles an event of a response.
-    fn reply_event(&mut self, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
-        let link = self.links.get_mut(key)?;
+    fn reply_event(&mut self, key: LinkKey, from: Id, event: Event) -> Option<Input> {
+        let link = self.links.link_mut(key)?;
         match event {
             Event::Response(response) => {
                 if !matches!(response.answer, Answer::Arriving(_)) {
                     link.outbox.answered(response.call);
                     link.mark(&mut self.dirty, key);
                 }
-                Some(Arrival::Message { from, message: Message::Response(response) })
+                Some(Input::Message { from, message: Message::Response(response) })
             }
             Event::ReplyArrived(call) => {
                 link.outbox.answered(call);
                 link.mark(&mut self.dirty, key);
                 self.stir();
-                Some(Arrival::ReplyArrived { from, call })
+                Some(Input::ReplyArrived { from, call })
             }
             Event::ReplyBegun => {
                 self.granting.push(key);
@@ -256,11 +257,11 @@ impl Links {
                 link.mark(&mut self.dirty, key);
                 None
             }
-            Event::ReplyRefused { call, why } => Some(Arrival::ReplyRefused { from, call, why }),
+            Event::ReplyRefused { call, why } => Some(Input::ReplyRefused { from, call, why }),
             Event::Oversized { call, bytes } => {
                 let message = format!("its reply of {bytes} bytes is over this node's limit");
                 let cause = Cause::new(from, Stage::Reply, CauseKind::OverLimit, message);
-                Some(Arrival::Message { from, message: failed(call, cause) })
+                Some(Input::Message { from, message: failed(call, cause) })
             }
             _ => None,
         }

@@ -9,11 +9,11 @@ use gpc_trees::{Id, IdList};
 
 use super::deadline_queue::DeadlineOwner;
 use super::functions::Functions;
-use super::link::{Event, HIWATER, Refused};
 use super::links::Links;
 use super::reading::too_many;
 use crate::chain::Time;
-use crate::peering::LinkKey;
+use crate::link::peering::LinkKey;
+use crate::link::{Event, HIWATER, Refused};
 use crate::wire::message::Answer;
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status,
@@ -36,7 +36,7 @@ impl Links {
         from: Id,
         request: &Request,
     ) -> Result<bool, String> {
-        let Some(link) = self.links.get_mut(key) else { return Ok(false) };
+        let Some(link) = self.links.link_mut(key) else { return Ok(false) };
         // Without a child there is nothing to merge.
         let callback = request.callback.filter(|_| request.ids.len() > 1);
         match functions.permit(request.func, callback, link.proof, from) {
@@ -50,7 +50,7 @@ impl Links {
     /// Rejects a request of a peer that does not read its responses; returns whether it has. A request from an adopter
     /// goes to the chain: its response may be retained already.
     pub(super) fn refuses(&mut self, key: LinkKey, request: &Request) -> bool {
-        let Some(link) = self.links.get_mut(key).filter(|link| link.outbox.was_full()) else { return false };
+        let Some(link) = self.links.link_mut(key).filter(|link| link.outbox.was_full()) else { return false };
         if request.adopted || !link.outbox.is_full() || link.unacknowledged >= HIWATER {
             return false;
         }
@@ -70,7 +70,7 @@ impl Links {
         reason: Reason,
     ) -> Result<(), String> {
         let me = self.me;
-        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
+        let Some(link) = self.links.link_mut(key) else { return Ok(()) };
         link.unacknowledged += 1;
         if link.unacknowledged > HIWATER {
             return Err(too_many());
@@ -96,7 +96,7 @@ impl Links {
             }
             Event::Abandoned => {
                 self.rest_has_come(key);
-                if let Some(link) = self.links.get_mut(key) {
+                if let Some(link) = self.links.link_mut(key) {
                     link.unacknowledged += 1;
                     if link.consume() {
                         link.mark(&mut self.dirty, key);
@@ -111,7 +111,7 @@ impl Links {
     /// A request has begun to arrive: sets the deadline of its ids, shape and header.
     fn unfinished(&mut self, now: Time, key: LinkKey, call: CallId, limit: Duration) {
         let at = end_of_rest(now, limit);
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(link) = self.links.link_mut(key) else { return };
         if link.inbox.limit(call, at) {
             self.wait_for_rest(key, at);
         }
@@ -119,7 +119,7 @@ impl Links {
 
     /// Keeps one deadline for each link, the soonest.
     fn wait_for_rest(&mut self, key: LinkKey, at: Time) {
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(link) = self.links.link_mut(key) else { return };
         if link.unfinished.is_some_and(|before| before <= at) {
             return;
         }
@@ -131,7 +131,7 @@ impl Links {
 
     /// A request has arrived, or will not: the deadline goes with the last one.
     pub(super) fn rest_has_come(&mut self, key: LinkKey) {
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(link) = self.links.link_mut(key) else { return };
         if link.inbox.next_limit().is_none()
             && let Some(at) = link.unfinished.take()
         {
@@ -141,7 +141,7 @@ impl Links {
 
     /// Rejects the requests of a link that have not arrived in time.
     pub(super) fn expire_unfinished(&mut self, now: Time, key: LinkKey) {
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(link) = self.links.link_mut(key) else { return };
         link.unfinished = None;
         let (calls, next) = link.inbox.expire(now);
         for call in calls {
@@ -179,7 +179,7 @@ fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::link::Context;
+    use crate::link::Context;
     use crate::runtime::{LinkKind, Listener, Node};
     use crate::wire::frame::{FrameHeader, Kind};
     use crate::wire::head::RequestHead;
@@ -214,14 +214,14 @@ mod tests {
         for (rest, soonest) in [(5, 5), (8, 5), (3, 3), (3, 3)] {
             links.wait_for_rest(key, at(rest));
             assert_eq!(
-                (links.due.next(), links.links.get(key).unwrap().unfinished),
+                (links.due.next(), links.links.link(key).unwrap().unfinished),
                 (Some(at(soonest)), Some(at(soonest)))
             );
         }
         assert_eq!((links.due.pop(at(3)), links.due.next()), (Some(DeadlineOwner::Request(key)), None));
         // None of them is left, so a later one counts again.
         links.expire_unfinished(at(3), key);
-        assert_eq!(links.links.get(key).unwrap().unfinished, None);
+        assert_eq!(links.links.link(key).unwrap().unfinished, None);
         links.wait_for_rest(key, at(9));
         assert_eq!(links.due.next(), Some(at(9)));
     }
@@ -264,23 +264,23 @@ mod tests {
         let key = links.links.iter().next().expect("it has connected").0;
         let at = |seconds| Time::default().plus(Duration::from_secs(seconds));
         let mut events = Vec::new();
-        let link = links.links.get_mut(key).unwrap();
-        link.inbox.greeted();
+        let connection = links.links.get_mut(key).unwrap();
+        connection.link.inbox.greeted();
         for (sequence, seconds) in [(1, 8), (2, 3), (3, 5)] {
             let begin = begin_of_request(CallId { root: 0, sequence }, Duration::from_secs(seconds));
-            link.feed(&begin, &Nothing, &mut events).unwrap();
+            connection.feed(&begin, &Nothing, &mut events).unwrap();
         }
         for event in events {
             links.unfinished_event(at(0), key, event).unwrap();
         }
         for (expires, next) in [(3, Some(at(5))), (5, Some(at(8))), (8, None)] {
-            let refused = links.links.get(key).unwrap().unacknowledged;
+            let refused = links.links.link(key).unwrap().unacknowledged;
             assert_eq!(links.due.pop(at(expires)), Some(DeadlineOwner::Request(key)));
             links.expire_unfinished(at(expires), key);
-            let link = links.links.get(key).unwrap();
+            let link = links.links.link(key).unwrap();
             assert_eq!((links.due.next(), link.unfinished), (next, next), "after {expires} s");
             assert!(link.outbox.queued() > 0 && link.unacknowledged <= refused + 1);
         }
-        assert!(links.links.get(key).unwrap().inbox.is_idle());
+        assert!(links.links.link(key).unwrap().inbox.is_idle());
     }
 }

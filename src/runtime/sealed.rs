@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use mio::net::TcpStream;
 
 use super::sending::send;
-use crate::peering::{LENGTH_BYTES, RECORD_MAX, Session, TAG};
+use crate::link::peering::{LENGTH_BYTES, RECORD_MAX, Session, TAG};
 
 /// Maximum length of a record's plain text, bytes.
 const PLAIN_MAX: usize = RECORD_MAX - TAG;

@@ -11,11 +11,10 @@ use gpc_trees::Id;
 use tracing::warn;
 
 use super::descriptors::Descriptors;
-use super::events::Loss;
-use super::link::Phase;
 use super::links::Links;
 use crate::chain::Time;
-use crate::peering::{GREETING_LIMIT, LinkKey, State};
+use crate::link::peering::{GREETING_LIMIT, LinkKey, State};
+use crate::link::{Loss, Phase};
 use crate::wire::CauseKind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
@@ -119,15 +118,15 @@ impl Links {
     /// Returns the closable links, the longest idle first. Links with unsent bytes come last.
     fn idle_strangers(&self, now: Time, involved: &BTreeSet<Id>) -> Vec<LinkKey> {
         let mut idle = Vec::new();
-        for (key, link) in self.links.iter() {
-            if let Phase::Up(peer) = link.phase
+        for (key, connection) in self.links.iter() {
+            if let Phase::Up(peer) = connection.link.phase
                 && !self.peering.book.contains(peer)
                 && !involved.contains(&peer)
             {
-                idle.push((!link.is_through(), link.used, key));
+                idle.push((!connection.is_through(), connection.used, key));
             }
         }
-        let used = |key| self.links.get(key).map_or(0, |link| link.used);
+        let used = |key| self.links.get(key).map_or(0, |connection| connection.used);
         let mut silent: Vec<_> =
             self.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
         // A new connection may be a peer, as long as there is room.
@@ -145,20 +144,21 @@ impl Links {
 
     fn close_idle(&mut self, now: Time, key: LinkKey) {
         let text = self.why_closed(self.descriptors.limit);
-        let Some(link) = self.links.get_mut(key) else { return };
+        let Some(connection) = self.links.get_mut(key) else { return };
+        let link = &mut connection.link;
         if !matches!(link.phase, Phase::Up(_)) {
             return self.close(now, key, "descriptors are short, and it has not said hello");
         }
         link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::LinkClosed, text });
         link.loss = Loss::Closed;
         // Bytes that cannot be sent at once are lost.
-        let _ = link.flush(Time::default);
+        let _ = connection.flush(Time::default);
         self.close(now, key, "it was idle, and descriptors are short");
     }
 
     /// Connects where there was no descriptor before, if a message still waits for that link.
     fn connect_at_last(&mut self, now: Time, to: Id) {
-        if self.peering.state(to) == State::Absent && self.pending.contains_key(&to) {
+        if self.peering.state(to) == State::Absent && self.pending.has(to) {
             self.connect(now, to);
         }
         // There is still no descriptor.

@@ -4,12 +4,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::command::Command;
+use super::connection::Connection;
 use super::event_loop::EventLoop;
-use super::link::{Link, Phase};
 use super::links::Links;
 use super::membership_error::CHANGE_LIMIT;
 use super::node::Node;
 use super::shm::RingSocket;
+use crate::link::Phase;
 use crate::snapshot::Snapshot;
 
 /// Descriptors of every node: its poll, which it has twice, its waker and its timer.
@@ -56,14 +57,14 @@ impl EventLoop {
 impl Links {
     /// What the connections hold; `own` descriptors are those of the loop.
     fn snapshot(&self, own: usize) -> Snapshot {
-        let links = |which: fn(&Link) -> bool| self.links.values().filter(|link| which(link)).count();
+        let links = |which: fn(&Connection) -> bool| self.links.values().filter(|one| which(one)).count();
         let (sealed, addresses) = self.extents.held();
         Snapshot::new([
-            ("links up", links(|link| matches!(link.phase, Phase::Up(_)))),
-            ("links opening", links(|link| matches!(link.phase, Phase::Connecting(_) | Phase::Greeting))),
-            ("links closing", links(|link| link.phase == Phase::Closing)),
-            ("links with unsent bytes", links(|link| !link.is_through())),
-            ("mapped rings", links(|link| link.socket.ring().is_some_and(RingSocket::has_rings))),
+            ("links up", links(|one| matches!(one.link.phase, Phase::Up(_)))),
+            ("links opening", links(|one| matches!(one.link.phase, Phase::Connecting(_) | Phase::Greeting))),
+            ("links closing", links(|one| one.link.phase == Phase::Closing)),
+            ("links with unsent bytes", links(|one| !one.is_through())),
+            ("mapped rings", links(|one| one.socket.ring().is_some_and(RingSocket::has_rings))),
             ("peers whose messages wait for a link", self.pending.len()),
             ("peers that wait for a descriptor", self.descriptors.waiting.len()),
             ("arrivals", self.arrivals.len()),

@@ -18,7 +18,7 @@ use super::Address;
 use super::sealed::SealedSocket;
 use super::sending::{send, send_parts};
 use super::shm::RingSocket;
-use crate::peering::{Session, Source as Whence, Transport};
+use crate::link::peering::{Session, Source as Whence, Transport};
 
 /// Maximum number of connections that wait to be accepted: every node of a large machine may connect to one at once.
 const BACKLOG: i32 = 4096;

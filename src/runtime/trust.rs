@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Address;
-use crate::peering::{Crypto, PrivateKey, Secret, Strictness};
+use crate::link::peering::{Crypto, PrivateKey, Secret, Strictness};
 use crate::wire::Job;
 
 /// The settings. By default there is no secret, and none is needed on this host.
@@ -45,7 +45,7 @@ impl Trust {
     #[cfg(feature = "noise")]
     pub(super) fn crypto(self, job: Job) -> io::Result<Option<Box<dyn Crypto>>> {
         use super::randomness::fill;
-        use crate::peering::{Noise, Unproved};
+        use crate::link::peering::{Noise, Unproved};
 
         let Some(secret) = self.secret else { return Ok(None) };
         let key = self.key.map_or_else(PrivateKey::random, Ok)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::wire_support::{AROUND, Around, Beside, HELLO, Plain, drain, greeted, read};
 use bytes::Bytes;
-use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
+use chained_gpc::link::{BODIES_MAX, Event, Inbox, Outbox};
 use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{FrameError, HelloError, Kind, REPORT_MAX};
 use chained_gpc::wire::message::Answer;

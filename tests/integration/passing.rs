@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::wire_support::{drain, greeted};
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, Inbox, Outbox};
 use chained_gpc::wire::frame::{FRAME_MAX, FrameError, Kind, SEGMENT, WINDOW};
 use chained_gpc::wire::{Body, CallId, Message, Request};
 use gpc_trees::{IdList, Tree};

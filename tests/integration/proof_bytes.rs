@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Book, FeedContext, Identity, LinkKey, Noise, Output, Peering, Proof, PublicKey, Strictness, Transport,
 };
 use chained_gpc::{Id, Job, PrivateKey, Secret};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::wire_support::{read, written};
 use bytes::BytesMut;
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{ShortRequest, ShortResponse, Template};
 use chained_gpc::wire::{Body, CallId, Message, ReplyLimits, Request, Response};

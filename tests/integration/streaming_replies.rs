@@ -5,7 +5,7 @@
 //! middle holds at most a window of each child's reply.
 
 use crate::wire_support::{drain, greeted};
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, Inbox, Outbox};
 use chained_gpc::wire::frame::{FRAME_MAX, FrameError, Kind, SEGMENT, WINDOW};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, SubtreeReply};

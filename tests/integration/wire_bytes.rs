@@ -8,7 +8,7 @@ use crate::wire_support::{
 };
 use bytes::Bytes;
 use chained_gpc::chain::PAUSE_MAX;
-use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
+use chained_gpc::link::{BODIES_MAX, Event, Inbox, Outbox};
 use chained_gpc::wire::frame::{
     EXTENT_MAX, EXTENT_MIN, FRAME_HEADER, FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW,
 };

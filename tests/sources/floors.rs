@@ -67,20 +67,20 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
-        folder: "src/peering",
+        folder: "src/link",
         floors: &["hint", "wire", "chain"],
         packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "ring", "snow", "zeroize"],
         banned: SYSTEM,
     },
     Floor {
         folder: "crates/gpc-sim/src",
-        floors: &["wire", "chain", "peering"],
+        floors: &["wire", "chain", "link"],
         packages: &["chained_gpc", "gpc_trees", "bytes", "smallvec", "thiserror", "rayon"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
         folder: "src/runtime",
-        floors: &["hint", "snapshot", "wire", "chain", "peering"],
+        floors: &["hint", "snapshot", "wire", "chain", "link"],
         packages: &[
             "gpc_trees",
             "bytes",
@@ -99,13 +99,13 @@ const FLOORS: &[Floor] = &[
     Floor { folder: "src/launchers", floors: &[], packages: &["rustix"], banned: &["net", "thread"] },
     Floor {
         folder: "crates/gpc-launch/src",
-        floors: &["wire", "chain", "peering", "runtime", "bootstrap"],
+        floors: &["wire", "chain", "link", "runtime", "bootstrap"],
         packages: &["chained_gpc", "gpc_trees", "thiserror", "mio", "rustix", "zeroize"],
         banned: &[],
     },
     Floor {
         folder: "src/bootstrap",
-        floors: &["launchers", "wire", "chain", "peering", "runtime"],
+        floors: &["launchers", "wire", "chain", "link", "runtime"],
         packages: &["gpc_trees", "bytes", "thiserror", "rustix", "tracing", "zeroize"],
         banned: &[],
     },
@@ -358,7 +358,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-cli/src",
-        floors: &["wire", "chain", "peering", "runtime", "bootstrap"],
+        floors: &["wire", "chain", "link", "runtime", "bootstrap"],
         packages: &[
             "chained_gpc",
             "gpc_bnr",
@@ -400,7 +400,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-rendezvous/src/http",
-        floors: &["wire", "peering", "bootstrap"],
+        floors: &["wire", "link", "bootstrap"],
         packages: &[
             "chained_gpc",
             "axum",
@@ -608,7 +608,7 @@ fn what_crosses_a_floor_is_seen() {
     assert_eq!(seen("src/wire", "use crate::chain::Node;"), "floor `chain`");
     assert_eq!(seen("src/hint.rs", "use crate::wire::CallId;"), "floor `wire`");
     assert_eq!(seen("src/chain", "use super::super::runtime::Node;"), "floor `runtime`");
-    assert_eq!(seen("src/chain", "fn a() { crate::runtime::link::HIWATER; }"), "floor `runtime`");
+    assert_eq!(seen("src/chain", "fn a() { crate::runtime::node::Node; }"), "floor `runtime`");
     assert_eq!(seen("src/runtime", "use crate::{wire, bootstrap::Entry};"), "floor `bootstrap`");
     assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { bootstrap; }"), "");
     assert_eq!(seen("src/runtime", "use crate::bootstrap;"), "floor `bootstrap`");

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::orders::END as ORDERS_END;
 use super::{NodeSettings, Orders, OrdersError};
-use chained_gpc::peering::Secret;
+use chained_gpc::link::peering::Secret;
 use chained_gpc::runtime::{Builder, Functions, Listener, Node, Peers};
 use chained_gpc::{Clock, TimeLimit};
 

@@ -130,7 +130,7 @@ use mio::{Events, Interest, Poll, Token};
 use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
-use chained_gpc::peering::Secret;
+use chained_gpc::link::peering::Secret;
 use chained_gpc::runtime::Job;
 use chained_gpc::runtime::{Builder, Node as AnyNode, Peers};
 use chained_gpc::{Clock, bootstrap};

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use super::quoted::quoted;
 use super::{NodeSettings, OrdersError};
-use chained_gpc::peering::Secret;
+use chained_gpc::link::peering::Secret;
 use chained_gpc::runtime::{AddressRow, Peers};
 
 /// The line that ends orders.

@@ -1,6 +1,6 @@
 //! Errors of a process's orders.
 
-use chained_gpc::peering::SecretError;
+use chained_gpc::link::peering::SecretError;
 use chained_gpc::runtime::{AddressRowError, LinkKindError, PeersError};
 
 /// Text that is not valid orders. A line of the secret is never quoted.

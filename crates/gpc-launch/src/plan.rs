@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use gpc_trees::Id;
 
 use super::NodeSettings;
-use chained_gpc::peering::Secret;
+use chained_gpc::link::peering::Secret;
 use chained_gpc::runtime::{LinkKind, Peers};
 
 /// What to start: the ids, the program and its settings.

@@ -16,7 +16,7 @@ use super::scenario::Scenario;
 use super::time::BEGIN;
 use super::world::World;
 use chained_gpc::chain::{Heartbeat, Input, Node, Sizes};
-use chained_gpc::peering::GREETING_LIMIT;
+use chained_gpc::link::peering::GREETING_LIMIT;
 use chained_gpc::wire::{CauseKind, Message};
 
 /// Shortest time limit of a call in a world with faults, nanoseconds. Slow calls have longer ones.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::chain::{Input as Happened, Node};
-use chained_gpc::runtime::link::{Context, Event};
+use chained_gpc::link::{Context, Event};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{
     Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,

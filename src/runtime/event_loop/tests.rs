@@ -4,9 +4,9 @@ mod commands;
 mod dead_links;
 
 use super::*;
+use crate::link::Context;
 use crate::runtime::Placement;
 use crate::runtime::idle::SPARE_LIMIT;
-use crate::runtime::link::Context;
 use crate::runtime::{Builder, Call, CallHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
 use crate::wire::frame::{FrameHeader, Kind};
 use crate::wire::head::{AnswerKind, ResponseHead};
@@ -260,7 +260,7 @@ fn a_cancelled_call_leaves_nothing_of_its_reply() {
         head.emit(&mut frame);
         links.links.get_mut(key).unwrap().feed(&frame, &AwaitsAll, &mut Vec::new()).unwrap();
     }
-    let is_idle = |links: &Links| links.links.get(key).unwrap().inbox.is_idle();
+    let is_idle = |links: &Links| links.links.link(key).unwrap().inbox.is_idle();
     links.send(Time::default(), 1, Message::Cancel(cancelled));
     assert!(!is_idle(links), "the other reply still comes");
     links.send(Time::default(), 1, Message::Cancel(other));

@@ -1,25 +1,9 @@
-//! What waits for a link, and for how long.
+//! What is sent where there is no link yet.
 
 use gpc_trees::IdList;
 
 use super::*;
 use crate::wire::Request;
-
-/// The first call of a program waits at each hop until the link is open. This time was not taken off the limits of the ids below: an id whose function outlasted the limit failed so late that its report came too late.
-#[test]
-fn a_request_that_waits_for_its_link_has_less_time() {
-    let call = CallId { root: 0, sequence: 1 };
-    let second = Duration::from_secs(1);
-    let request = Request { limit: second, left: second, ..Request::new(call, IdList::range(1..3)) };
-    let waits = |waited| match after_waiting(Message::Request(Arc::new(request.clone())), waited) {
-        Message::Request(request) => (request.limit, request.left, request.age),
-        other => panic!("it is a request, and not {other:?}"),
-    };
-    let waited = Duration::from_millis(30);
-    assert_eq!(waits(waited), (second - waited, second - waited, waited));
-    assert_eq!(waits(2 * second), (Duration::ZERO, Duration::ZERO, 2 * second));
-    assert!(matches!(after_waiting(Message::Cancel(call), waited), Message::Cancel(_)));
-}
 
 const CALL: CallId = CallId { root: 0, sequence: 1 };
 
@@ -49,7 +33,7 @@ fn a_link_is_opened_for_requests_and_questions_and_for_peers_that_are_known() {
         links.send(now, to, message);
         assert_eq!((links.links.len(), links.pending.len()), (usize::from(opens), usize::from(opens)));
         assert_eq!(
-            matches!(links.arrivals.pop_front(), Some(Arrival::Unreachable { peer: 5, .. })),
+            matches!(links.arrivals.pop_front(), Some(Arrival::Input(Input::Unreachable { peer: 5, .. }))),
             unreachable
         );
     }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use socket2::SockRef;
 
 use super::*;
-use crate::peering::Unproved;
+use crate::link::peering::Unproved;
 
 /// A session that numbers its records: it checks their order and their integrity.
 #[derive(Debug, Default)]

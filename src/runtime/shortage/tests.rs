@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::runtime::{LinkKind, Listener, Node, PeerEventKind, PolledNode};
+use crate::wire::Message;
 
 /// Id 0, in whose list id 1 is, and the ids 1 to 4, which have linked with it in turn.
 fn served() -> (PolledNode, Vec<PolledNode>) {
@@ -92,15 +93,15 @@ fn a_peer_that_found_no_descriptor_is_connected_when_there_is_one() {
     let listener = Listener::bind(&LinkKind::Unix.fresh_address(9)).unwrap();
     let links = &mut node.event_loop_mut().links;
     links.peering.book.insert(9, listener.address().unwrap());
-    links.pending.entry(9).or_default();
+    links.pending.push(Time::default(), 9, Message::Ping);
     links.none_to_connect(9);
     assert!(links.descriptors.none_left && links.descriptors.waiting.contains(&9));
     let before = links.links.len();
     left(links, &[]);
     assert_eq!(links.links.len(), before, "one is closed, and one opened");
-    assert_eq!(links.peering.want(9), crate::peering::LinkStatus::Coming);
+    assert_eq!(links.peering.want(9), crate::link::peering::LinkStatus::Coming);
     // Without a message for it nothing is opened.
-    links.pending.clear();
+    links.pending.forget(9);
     links.none_to_connect(8);
     left(links, &[2, 3, 4]);
     assert!(links.links.len() == before && links.descriptors.waiting.is_empty());

@@ -1,6 +1,6 @@
 //! Memory that a link holds for a peer that does not read is bounded.
 
-use chained_gpc::runtime::link::{BODIES_MAX, Outbox};
+use chained_gpc::link::{BODIES_MAX, Outbox};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::{Body, Budget, Message, Payload, Response};
 use gpc_trees::IdList;

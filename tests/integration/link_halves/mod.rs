@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::wire_support::{AROUND, Beside, Content, Plain, Seen, drain, drain_beside, drain_once, greeted};
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, Room};
+use chained_gpc::link::{Context, Event, Inbox, Outbox, Room};
 use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
 use chained_gpc::wire::head::WindowRef;

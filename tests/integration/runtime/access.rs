@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chained_gpc::runtime::link::{Event, HIWATER};
+use chained_gpc::link::{Event, HIWATER};
 use chained_gpc::runtime::{Builder, Listener, Peers};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Failure, Message};

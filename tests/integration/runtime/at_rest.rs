@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::runtime::link::Outbox;
+use chained_gpc::link::Outbox;
 use chained_gpc::wire::{self, Message};
 use chained_gpc::{
     Call, CallHandle, FuncHandle, Functions, LinkKind, Placement, PolledNode, Reply, Request, Streaming, Tree,

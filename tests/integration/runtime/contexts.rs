@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Coverage, Message, Report, Request, Response, Status};
 use chained_gpc::{

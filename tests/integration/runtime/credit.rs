@@ -2,7 +2,7 @@
 
 use chained_gpc::Functions;
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::{ACKMARK, Event};
+use chained_gpc::link::{ACKMARK, Event};
 use chained_gpc::wire::Message;
 
 use super::common::{ids, limited};

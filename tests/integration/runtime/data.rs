@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::wire::{Body, Message, Request};
 use chained_gpc::{Call, Functions, LinkKind};
 use gpc_test_support::nodes::LocalNodes;

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Request};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::{ACKMARK, HIWATER};
+use chained_gpc::link::{ACKMARK, HIWATER};
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, Id, IdList, LinkKind, PolledNode};
 use gpc_test_support::nodes;
 use gpc_trees::Tree;

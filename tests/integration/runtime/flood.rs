@@ -56,7 +56,7 @@ fn node_is_busy(flooder: &mut RawPeer) -> bool {
     let mut answers = 0;
     while flooder.has_something() {
         match flooder.next() {
-            Some(chained_gpc::runtime::link::Event::Response(_)) => answers += 1,
+            Some(chained_gpc::link::Event::Response(_)) => answers += 1,
             Some(_) => {}
             None => panic!("the node has closed the link of a peer that keeps to the protocol"),
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::runtime::{Address, Listener, MembershipError};
 use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, Peer, PolledNode, Prepared,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::{Event, HIWATER};
+use chained_gpc::link::{Event, HIWATER};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::Kind;
 use chained_gpc::wire::head::GoodbyeReason;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
-use chained_gpc::runtime::link::HIWATER;
+use chained_gpc::link::HIWATER;
 use chained_gpc::{Call, Functions, LinkKind};
 use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::wire::frame::{FRAME_HEADER, Kind, WINDOW};
 use chained_gpc::wire::head::{AnswerKind, CallRef, ResponseHead};
 use chained_gpc::wire::message::Answer;

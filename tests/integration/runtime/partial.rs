@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use chained_gpc::runtime::link::Outbox;
+use chained_gpc::link::Outbox;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Coverage, Message, Report, Request, Response, Status};
 use chained_gpc::{Call, Functions, Heartbeat, Id, Node, Outcome, Stage};
@@ -145,9 +145,7 @@ fn data_that_stop_in_the_middle_come_from_the_adopter() {
         adopter.send(Message::Request(Arc::new(again)));
         let Answer::Partial(partial) = adopter.expect_response(call) else { panic!("a partial answer") };
         assert_eq!(partial.reply.data.to_bytes(), "7 3145728");
-        assert!(
-            matches!(parent.next(), Some(chained_gpc::runtime::link::Event::Moved(moved)) if moved == call)
-        );
+        assert!(matches!(parent.next(), Some(chained_gpc::link::Event::Moved(moved)) if moved == call));
         drop(parent);
     });
 }

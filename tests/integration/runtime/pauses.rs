@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use chained_gpc::chain::Heartbeat;
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::wire::Message;
 use chained_gpc::wire::head::GoodbyeReason;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, PolledNode, Reply, Stage, Wait,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, HIWATER, Inbox, Outbox};
 use chained_gpc::runtime::{Address, Builder, Listener, Peers};
 use chained_gpc::wire::frame::{FrameHeader, Kind};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};

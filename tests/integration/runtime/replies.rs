@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::wire::frame::WINDOW;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::streaming_reply::StreamingReply;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, HIWATER, Inbox, Outbox};
 use chained_gpc::runtime::{Address, Listener};
 use chained_gpc::wire::body::{self, Extent, Sealed};
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameError};

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Crypto as _, FIRST_LENGTH, LENGTH_BYTES, Noise, RECORD_MAX, Role, SECOND_LENGTH, TAG, THIRD_LENGTH,
 };
 use chained_gpc::runtime::{Address, Builder, Listener, Peers};

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use chained_gpc::Placement;
-use chained_gpc::runtime::link::Event;
+use chained_gpc::link::Event;
 use chained_gpc::wire::frame::{SEGMENT, WINDOW};
 use chained_gpc::wire::{Body, Message, Request};
 use chained_gpc::{Call, FuncHandle, FunctionResult, Functions, LinkKind, Reply, Stage, Streaming};

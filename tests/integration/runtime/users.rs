@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 
-use chained_gpc::runtime::link::{Event, HIWATER, Inbox};
+use chained_gpc::link::{Event, HIWATER, Inbox};
 use chained_gpc::runtime::{Address, Builder, Listener};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::Kind;

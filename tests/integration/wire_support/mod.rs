@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, Handover, Inbox, Outbox, PARTS_MAX, Room};
+use chained_gpc::link::{Context, Event, Handover, Inbox, Outbox, PARTS_MAX, Room};
 use chained_gpc::wire::body::{self, Extent, Sealed};
 use chained_gpc::wire::frame::FrameError;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};

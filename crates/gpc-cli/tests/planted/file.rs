@@ -19,8 +19,12 @@ use super::{has_package, root, side_by_side};
 
 /// Files without simulated code: worlds have a model instead of real proofs, and read no files. This code has other
 /// tests.
-pub(super) const NOT_SIMULATED: [&str; 4] =
-    ["src/chain/involved.rs", "src/peering/key.rs", "src/peering/noise.rs", "src/peering/secret.rs"];
+pub(super) const NOT_SIMULATED: [&str; 4] = [
+    "src/chain/involved.rs",
+    "src/link/peering/key.rs",
+    "src/link/peering/noise.rs",
+    "src/link/peering/secret.rs",
+];
 
 /// Maximum number of bugs in a build: every bug makes it a little slower.
 const BATCH_MAX: usize = 400;
@@ -53,7 +57,7 @@ impl MutantOptions {
     /// # Errors
     /// A message with the argument, and the possible ones.
     pub(super) fn of(line: &str) -> Result<MutantOptions, String> {
-        let files = vec!["src/chain/".into(), "src/peering/".into()];
+        let files = vec!["src/chain/".into(), "src/link/peering/".into()];
         let mut options = MutantOptions { files, seed: 1, count: 300, modes: String::new(), list: None };
         let mut words = line.split_whitespace();
         while let Some(word) = words.next() {

@@ -27,7 +27,7 @@ const FOLDER: &str = "reached";
 const WRITTEN: &str = "GPC_REACHED";
 
 /// The protocols, whose every statement must be reached.
-const PROTOCOLS: [&str; 2] = ["src/chain/", "src/peering/"];
+const PROTOCOLS: [&str; 2] = ["src/chain/", "src/link/peering/"];
 
 /// The checkers of calls. Their complaints need not be reached, but the conditions for them.
 const CHECKERS: [&str; 1] = ["crates/gpc-sim/src/check/"];

@@ -27,7 +27,7 @@ use super::session::{Order, Session};
 use super::task::{Book, PART_MAX, Task};
 use crate::{advice, provide_files, this_program};
 use chained_gpc::Clock;
-use chained_gpc::peering::PrivateKey;
+use chained_gpc::link::peering::PrivateKey;
 use chained_gpc::runtime::{Address, Functions, Listener, Node};
 
 /// Time limit for the processes below an agent to end when it ends.

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::share::REMOTE_PROCESSES_MAX;
-use chained_gpc::peering::PublicKey;
+use chained_gpc::link::peering::PublicKey;
 use chained_gpc::wire::Shown;
 
 /// The first line of an agent, with the version of its reports and orders.

@@ -28,7 +28,7 @@ use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
 use crate::{NodeSettings, provide_files, this_program};
 use chained_gpc::Clock;
-use chained_gpc::peering::{PrivateKey, Secret};
+use chained_gpc::link::peering::{PrivateKey, Secret};
 use chained_gpc::runtime::{Address, Builder, Job, Peers};
 use chained_gpc::wire::Shown;
 

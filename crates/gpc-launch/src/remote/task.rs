@@ -25,7 +25,7 @@ use super::words;
 use crate::quoted::quoted;
 use crate::settings::Nanos;
 use crate::{NodeSettings, OrdersError};
-use chained_gpc::peering::{PublicKey, Secret};
+use chained_gpc::link::peering::{PublicKey, Secret};
 use chained_gpc::runtime::Peers;
 
 /// Ends a task.

@@ -13,7 +13,7 @@ use crate::faults::{Fault, Passage};
 use crate::parcel::{Parcel, Sent};
 use crate::world::World;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{ANSWER_LIMIT, LinkKey, LinkStatus, NewLink, Output, State};
+use chained_gpc::link::peering::{ANSWER_LIMIT, LinkKey, LinkStatus, NewLink, Output, State};
 use chained_gpc::wire::{CauseKind, Message};
 
 impl World {

@@ -6,7 +6,7 @@ use super::pipe::of_key;
 use crate::faults::Fault;
 use crate::inject::NOTICED_LATENCIES;
 use crate::world::World;
-use chained_gpc::peering::{GREETING_LIMIT, LinkKey, State};
+use chained_gpc::link::peering::{GREETING_LIMIT, LinkKey, State};
 
 impl World {
     /// Breaks a connection, established as a link or not: one of the given id's links, if it has any. Each end learns

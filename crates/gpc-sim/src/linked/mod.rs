@@ -33,7 +33,7 @@ use super::random::Random;
 use super::ranked::Sorted;
 use announced::AnnouncedLinks;
 use arrival::Arrival;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Transport,
 };
 use chained_gpc::wire::{Job, Message};

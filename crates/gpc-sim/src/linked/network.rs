@@ -9,7 +9,7 @@ use crate::faults::Fault;
 use crate::parcel::Parcel;
 use crate::world::World;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{FeedContext, LinkKey, Source, Transport};
+use chained_gpc::link::peering::{FeedContext, LinkKey, Source, Transport};
 use chained_gpc::wire::CauseKind;
 
 impl World {

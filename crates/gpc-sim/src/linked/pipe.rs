@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use crate::parcel::Parcel;
-use chained_gpc::peering::LinkKey;
+use chained_gpc::link::peering::LinkKey;
 
 /// An item in flight on a connection.
 #[derive(Debug)]

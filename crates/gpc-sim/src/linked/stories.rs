@@ -8,7 +8,7 @@ use crate::cost::wire_bytes;
 use crate::queue::Queue;
 use crate::world::World;
 use crate::{Fault, FaultSet, Scenario, run, swarm};
-use chained_gpc::peering::State;
+use chained_gpc::link::peering::State;
 use chained_gpc::wire::Message;
 
 /// A world in which nothing happens by itself.

@@ -12,7 +12,7 @@ use super::processes::{LocalEnd, Phase};
 use super::world::World;
 use crate::time::BEGIN;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     ANSWER_LIMIT, Book, FeedContext, GREETING_LIMIT, LENGTH_BYTES, LinkKey, LinkStatus, NewLink, Output,
     PublicKey, State, TAG,
 };

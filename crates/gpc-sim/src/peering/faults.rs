@@ -12,7 +12,7 @@ use super::pipe::{ATTACKER, Chunk, Owner, Tamper};
 use super::world::World;
 use crate::Random;
 use crate::time::BEGIN;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Transport,
 };
 use chained_gpc::wire::{Hello, Job};

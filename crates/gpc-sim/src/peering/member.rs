@@ -5,7 +5,7 @@ use gpc_trees::Id;
 
 use super::check;
 use super::model::{Model, public};
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Crypto, FIRST_LENGTH, Handshake, LENGTH_BYTES, Role, SECOND_LENGTH, Session, TAG, THIRD_LENGTH,
 };
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};

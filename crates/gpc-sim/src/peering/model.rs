@@ -9,7 +9,7 @@
 use std::fmt;
 
 use crate::Random;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Crypto, FIRST_LENGTH, Handshake, KEY_LENGTH, PublicKey, RECORD_MAX, Role, SECOND_LENGTH, Session, TAG,
     THIRD_LENGTH, Unproved,
 };

@@ -7,7 +7,7 @@ use super::event::{Event, MS};
 use super::pipe::{Chunk, Owner, Pipe};
 use super::processes::Phase;
 use super::world::World;
-use chained_gpc::peering::{LinkKey, Source, Transport};
+use chained_gpc::link::peering::{LinkKey, Source, Transport};
 use chained_gpc::wire::CauseKind;
 
 /// Longer than the limit for an answer plus the time to ask: a peer without trouble for this long must answer.

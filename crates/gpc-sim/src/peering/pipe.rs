@@ -6,7 +6,7 @@ use gpc_trees::Id;
 
 use super::check::Process;
 use super::member::Member;
-use chained_gpc::peering::{LinkKey, Source, Transport};
+use chained_gpc::link::peering::{LinkKey, Source, Transport};
 
 /// Address that the attacker connects from.
 pub(super) const ATTACKER: Source = 0xbad;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::check::Who;
-use chained_gpc::peering::{Book, LinkKey, Peering, PublicKey, Session, Strictness};
+use chained_gpc::link::peering::{Book, LinkKey, Peering, PublicKey, Session, Strictness};
 
 /// A process of a world.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::model::{Model, public};
 use super::processes::KnownKeys;
 use crate::Random;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{
+use chained_gpc::link::peering::{
     Crypto, FeedContext, GREETING_LIMIT, Identity, LinkKey, Output, Peering, Proof, State, Strictness,
     Transport,
 };

@@ -4,7 +4,7 @@ use super::check::{Checkers, End, Observation, Who};
 use super::model::public;
 use super::*;
 use crate::check::Violation;
-use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey};
+use chained_gpc::link::peering::{HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey};
 
 fn holds(scenarios: impl IntoIterator<Item = Scenario>, least: u64) {
     let swarm = run_all(scenarios);

@@ -17,7 +17,7 @@ use crate::time::BEGIN;
 use crate::trace::Trace;
 use crate::worlds::Scenario;
 use chained_gpc::chain::Time;
-use chained_gpc::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Transport};
+use chained_gpc::link::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Transport};
 use chained_gpc::wire::Job;
 
 /// Time during which faults may begin: in small worlds that are tried exhaustively, and in others.

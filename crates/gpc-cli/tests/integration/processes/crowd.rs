@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
+use chained_gpc::link::{Context, Event, HIWATER, Inbox, Outbox};
 use chained_gpc::wire::{CallId, Hello, Message, Request};
 use chained_gpc::{Functions, IdList, Tree};
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::answer::StartReport;
 use super::*;
-use chained_gpc::peering::PublicKey;
+use chained_gpc::link::peering::PublicKey;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 

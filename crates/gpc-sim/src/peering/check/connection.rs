@@ -4,7 +4,7 @@ use gpc_trees::Id;
 
 use super::first_frames::{FirstFrame, SECOND_END, THIRD_END, first, second};
 use super::observation::{End, Member};
-use chained_gpc::peering::Source;
+use chained_gpc::link::peering::Source;
 
 /// One end of a connection.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The first bytes of the sides of a connection: lengths, refusals, and the parsed frames. In these worlds the text of
 //! sealed records is readable, but only their sender can make them.
 
-use chained_gpc::peering::{FIRST_LENGTH, LENGTH_BYTES, SECOND_LENGTH, TAG, THIRD_LENGTH};
+use chained_gpc::link::peering::{FIRST_LENGTH, LENGTH_BYTES, SECOND_LENGTH, TAG, THIRD_LENGTH};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};

@@ -33,7 +33,7 @@ use gpc_trees::Id;
 
 pub use self::observation::{End, Input, Member, Observation, Process, Who};
 use crate::check::Violation;
-use chained_gpc::peering::{HALF_OPEN_PER_SOURCE, LinkStatus, Proof, PublicKey, SECOND_LENGTH};
+use chained_gpc::link::peering::{HALF_OPEN_PER_SOURCE, LinkStatus, Proof, PublicKey, SECOND_LENGTH};
 use connection::Connection;
 use first_frames::{FIRST_END, FirstFrame, REFUSED, REFUSED_IN_CLEAR, SECOND_END, THIRD_END};
 use loss_kinds::LossKinds;

@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use chained_gpc::peering::{LinkKey, LinkStatus, Proof, PublicKey, Source};
+use chained_gpc::link::peering::{LinkKey, LinkStatus, Proof, PublicKey, Source};
 use chained_gpc::wire::{CauseKind, Job};
 
 /// A process, numbered in the order of their starts.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use chained_gpc::peering::{LinkKey, Proof, PublicKey, Source};
+use chained_gpc::link::peering::{LinkKey, Proof, PublicKey, Source};
 use chained_gpc::wire::Hello;
 
 /// Ids forgotten since: up to the first number the link count of an id is surely kept, above the second surely not.

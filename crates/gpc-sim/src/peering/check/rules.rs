@@ -12,7 +12,7 @@ use super::first_frames::{FIRST_END, FirstFrame, SECOND_END, THIRD_END, first};
 use super::observation::{End, Input, Process};
 use super::process_state::PeerState;
 use super::step::{Expected, Trigger};
-use chained_gpc::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey, Source};
+use chained_gpc::link::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey, Source};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::head::GoodbyeReason;
 

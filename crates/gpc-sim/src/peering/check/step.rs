@@ -3,7 +3,7 @@
 use gpc_trees::Id;
 
 use super::observation::Input;
-use chained_gpc::peering::LinkKey;
+use chained_gpc::link::peering::LinkKey;
 use chained_gpc::wire::head::GoodbyeReason;
 
 /// One input and its outcome.

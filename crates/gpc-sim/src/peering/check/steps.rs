@@ -9,7 +9,7 @@ use super::observation::{End, Input, Process};
 use super::process_state::{PeerState, WaitingConnection};
 use super::rules::LATE;
 use super::step::{Expected, Step, Trigger};
-use chained_gpc::peering::{GREETING_LIMIT, LinkKey};
+use chained_gpc::link::peering::{GREETING_LIMIT, LinkKey};
 use chained_gpc::wire::frame::{FIRST_MAX, FRAME_HEADER};
 use chained_gpc::wire::head::GoodbyeReason;
 

@@ -2,7 +2,7 @@
 //! test.
 
 use super::*;
-use chained_gpc::peering::LinkKey;
+use chained_gpc::link::peering::LinkKey;
 use chained_gpc::wire::frame::{FrameHeader, Kind};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
 use chained_gpc::wire::{CauseKind, Hello, Job};

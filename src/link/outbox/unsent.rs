@@ -10,7 +10,7 @@ use crate::wire::{CallId, Request};
 
 /// The requests that an outbox had to send.
 #[derive(Debug)]
-pub(in crate::runtime) struct UnsentRequests {
+pub struct UnsentRequests {
     /// Their frames, as far as they were cut.
     frames: Vec<u8>,
     streams: VecDeque<Stream>,
@@ -22,7 +22,7 @@ pub(in crate::runtime) struct UnsentRequests {
 
 impl UnsentRequests {
     /// The calls of the requests.
-    pub(in crate::runtime) fn calls(&self) -> &BTreeSet<CallId> {
+    pub fn calls(&self) -> &BTreeSet<CallId> {
         &self.calls
     }
 }
@@ -30,7 +30,7 @@ impl UnsentRequests {
 impl Outbox {
     /// Takes out the requests that are queued, if no byte of what is queued has left. What else is queued ends with the link. `None` also for requests that were taken before: a peer whose links break one after the other is not
     /// tried for ever.
-    pub(in crate::runtime) fn take_unsent(&mut self) -> Option<UnsentRequests> {
+    pub fn take_unsent(&mut self) -> Option<UnsentRequests> {
         if self.has_begun {
             return None;
         }
@@ -53,7 +53,7 @@ impl Outbox {
     }
 
     /// Queues the requests that another link has not sent; false where the peer gives less credit than they have taken.
-    pub(in crate::runtime) fn resend(&mut self, unsent: UnsentRequests) -> bool {
+    pub fn resend(&mut self, unsent: UnsentRequests) -> bool {
         let UnsentRequests { frames, streams, waiting, begun, .. } = unsent;
         let Some(credit) = self.credit.checked_sub(begun) else { return false };
         self.credit = credit;

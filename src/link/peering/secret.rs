@@ -27,7 +27,7 @@ pub const SECRET_MAX: usize = 1024;
 /// assert_eq!(*secret.to_text(), *text);
 /// assert_eq!(format!("{secret:?}"), "Secret(..)");
 /// assert!("too short".parse::<Secret>().is_err());
-/// # Ok::<(), chained_gpc::peering::SecretError>(())
+/// # Ok::<(), chained_gpc::link::peering::SecretError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);

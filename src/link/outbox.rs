@@ -13,7 +13,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-pub(in crate::runtime) use unsent::UnsentRequests;
+pub use unsent::UnsentRequests;
 
 use super::handing::{Handed, Handover, Never};
 use super::holding::Holding;
