@@ -232,6 +232,7 @@
 //! |---|---|
 //! | `state`, `table` | the protocol on one connection; the connections of a driver by their keys |
 //! | `inbox`, `event` | bytes to events |
+//! | `heeding`, `refusing` | events to inputs of the chain; requests that are rejected before it |
 //! | `answers`, `replies` | complete responses; responses that are still arriving |
 //! | `outbox`, `outbox/unsent` | messages to bytes; requests that can go out on the next link |
 //! | `leave`, `pace`, `holding` | send window of replies; segment sizes; bounds for a peer that does not read |
@@ -292,7 +293,7 @@
 //! | `links`, `connection` | all connections of a node; one of them |
 //! | `opening`, `connect_options` | opens and accepts connections; which kinds, with which checks |
 //! | `greeting`, `names` | drives `peering`; resolves host names |
-//! | `reading`, `refusing` | messages to inputs of the chain; requests that are rejected before it |
+//! | `reading` | reads links, and carries out what their events change |
 //! | `readiness` | the events of a socket |
 //! | `descriptors`, `shortage` | limits of file descriptors; closes idle links if they are short |
 //! | `deadline_queue`, `deadlines` | deadlines of connections; sets and handles them |

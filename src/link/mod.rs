@@ -13,6 +13,7 @@
 mod answers;
 mod event;
 mod handing;
+mod heeding;
 mod holding;
 mod inbox;
 mod leave;
@@ -22,12 +23,14 @@ mod pace;
 pub mod peering;
 mod pending;
 mod question;
+mod refusing;
 mod replies;
 mod state;
 mod table;
 
 pub use event::{Context, Event, Refused};
 pub use handing::{Handover, Room};
+pub use heeding::Heeded;
 pub use inbox::{BODIES_MAX, Inbox};
 pub use loss::Loss;
 pub use outbox::{Outbox, PARTS_MAX, UnsentRequests};

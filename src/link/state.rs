@@ -186,6 +186,11 @@ impl Link {
         self.outbox.push(message);
     }
 
+    /// When the peer can respond: now, or at the end of its announced pause.
+    pub fn answers_from(&self, now: Time) -> Time {
+        self.back.map_or(now, |back| back.max(now))
+    }
+
     /// Queues a heartbeat request, unless one has not left yet.
     #[cold]
     fn ask(&mut self) {

@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// The system has room for more bytes, which is a sign of life if bytes waited for it.
-    pub(super) fn has_room(&mut self, now: Time) {
+    pub(super) fn made_room(&mut self, now: Time) {
         if !self.rings() {
             self.link.heard |= std::mem::take(&mut self.blocked);
         }
@@ -232,7 +232,7 @@ impl Connection {
                     Err(error) => return Progress::Closed(broken(&error)),
                 }
             }
-            match self.is_ready(&mut handed) {
+            match self.prepare(&mut handed) {
                 Ok(true) => {}
                 Ok(false) if self.waits(&now) => return Progress::Waiting,
                 Ok(false) => continue,
@@ -285,9 +285,9 @@ impl Connection {
         }
     }
 
-    /// Whether there is anything to write. Data that leave by descriptor have left by then; `handed` counts their
-    /// bytes.
-    fn is_ready(&mut self, handed: &mut usize) -> io::Result<bool> {
+    /// Prepares the next write; returns whether there is anything to write. Data that leave by descriptor have left by
+    /// then; `handed` counts their bytes.
+    fn prepare(&mut self, handed: &mut usize) -> io::Result<bool> {
         // No small message leaves by descriptor, and none has to wait.
         let bulk = self.link.outbox.is_streaming() || self.blocked;
         let socket = self.socket.ring_mut().filter(|socket| bulk && socket.takes_descriptors());

@@ -23,6 +23,31 @@ impl Links {
         }
     }
 
+    /// The deadline of a link's unfinished requests has changed.
+    pub(super) fn wait_for_rest(&mut self, key: LinkKey, before: Option<Time>, after: Option<Time>) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.due.remove(before, DeadlineOwner::Request(key));
+        }
+        if let Some(after) = after {
+            self.due.add(after, DeadlineOwner::Request(key));
+        }
+    }
+
+    /// Rejects the requests of a link that have not arrived in time.
+    fn expire_unfinished(&mut self, now: Time, key: LinkKey) {
+        let Some(link) = self.links.link_mut(key) else { return };
+        let expired = link.expire_unfinished(now, self.me);
+        link.mark(&mut self.dirty, key);
+        let next = link.unfinished;
+        self.wait_for_rest(key, None, next);
+        if let Err(why) = expired {
+            self.close(now, key, &why);
+        }
+    }
+
     /// Handles expired deadlines.
     pub(super) fn check_deadlines(&mut self, now: Time) {
         if self.accept_again.is_some_and(|at| at <= now) {

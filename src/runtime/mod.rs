@@ -68,7 +68,6 @@ mod randomness;
 mod readiness;
 mod reading;
 mod refusals;
-mod refusing;
 mod request;
 mod ring_links;
 mod row;

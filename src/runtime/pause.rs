@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::event_loop::EventLoop;
 use super::links::Links;
-use crate::chain::{PAUSE_MAX, Time};
+use crate::chain::Time;
 use crate::link::peering::LinkKey;
 use crate::wire::Message;
 
@@ -42,47 +42,17 @@ impl Links {
         self.links.link(key).is_some_and(|link| link.outbox.queued() == 0)
     }
 
-    /// A peer has announced a pause, or its end.
-    pub(super) fn peer_pauses(&mut self, now: Time, key: LinkKey, length: Duration) {
-        if let Some(connection) = self.links.get_mut(key) {
-            let length = length.min(PAUSE_MAX);
-            connection.link.back = (!length.is_zero()).then(|| now.plus(length));
-            if let Some(keepalive) = self.local.keepalive {
-                keepalive.allow_pause(&connection.socket, length);
-            }
+    /// A peer has announced a pause, or its end: the system gives it that time, too.
+    pub(super) fn allow_pause(&mut self, key: LinkKey, length: Duration) {
+        if let Some(keepalive) = self.local.keepalive
+            && let Some(connection) = self.links.get(key)
+        {
+            keepalive.allow_pause(&connection.socket, length);
         }
     }
 
     /// When the peer of a link can respond: now, or at the end of its announced pause.
     pub(super) fn answers_from(&self, now: Time, key: LinkKey) -> Time {
-        let back = self.links.link(key).and_then(|link| link.back);
-        back.map_or(now, |back| back.max(now))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::{LinkKind, Listener, Node};
-
-    #[test]
-    fn a_pause_counts_up_to_its_bound_and_until_its_end() {
-        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
-        let mut node = Node::builder(1).link(LinkKind::Tcp).listener(listener).polled().unwrap();
-        let _stranger = std::net::TcpStream::connect(node.address().unwrap().to_string()).unwrap();
-        node.progress(Duration::from_secs(60)).unwrap();
-        let links = &mut node.event_loop_mut().links;
-        let key = links.links.iter().next().expect("it has connected").0;
-        let now = Time::default().plus(Duration::from_secs(1));
-        assert_eq!(links.answers_from(now, key), now);
-        for length in [Duration::from_secs(5), PAUSE_MAX, PAUSE_MAX + Duration::from_secs(1)] {
-            links.peer_pauses(now, key, length);
-            let back = now.plus(length.min(PAUSE_MAX));
-            assert_eq!(links.answers_from(now, key), back);
-            let late = back.plus(Duration::from_secs(1));
-            assert_eq!(links.answers_from(late, key), late, "it has passed");
-        }
-        links.peer_pauses(now, key, Duration::ZERO);
-        assert_eq!(links.answers_from(now, key), now);
+        self.links.link(key).map_or(now, |link| link.answers_from(now))
     }
 }

@@ -1,5 +1,5 @@
-//! Admission of links in virtual time: the [`Peering`](chained_gpc::link::peering::Peering) machine that the runtime drives,
-//! in worlds of a few nodes, with faults and an attacker.
+//! Admission of links in virtual time: the [`Peering`](chained_gpc::link::peering::Peering) machine that the runtime
+//! drives, in worlds of a few nodes, with faults and an attacker.
 //!
 //! - **World.** Two to sixteen ids. Each is a process with the machine and a driver that acts as `runtime::greeting`.
 //!   Connections are two ordered streams of bytes, delayed and split anywhere. One seed decides everything.
