@@ -30,7 +30,8 @@ fn so_many_commands_may_connect_and_each_place_is_given_back() {
     assert!(streams.iter_mut().all(|stream| !sees_end(stream)));
     assert!(sees_end(&mut connect(&mut rig)), "one too many");
     streams.pop();
-    rig.turns();
+    // A process that another test starts holds a copy of it for a moment, so its end arrives later.
+    rig.until(|rig| rig.engine.links.clients.len() < TOOLS_MAX);
     let mut next = connect(&mut rig);
     assert!(!sees_end(&mut next));
     next.write_all(&MAGIC).unwrap();
