@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use gpc_trees::{Id, Registered, Registry, Tree, TreeName};
+use gpc_trees::{Id, Registered, Registry, SplitName, Tree, TreeName};
 
 use super::access::Access;
 use super::function_error::{FunctionError, FunctionResult, unwinding};
@@ -354,6 +354,23 @@ impl Functions {
     /// [`FunctionsError::Tree`] if the name or its id is taken.
     pub fn tree(&self, split: Registered) -> Result<(), FunctionsError> {
         Ok(self.write(|tables| tables.trees.register(split))?)
+    }
+
+    /// Removes a registered split. Requests that arrive later and name this tree fail at this id; calls in flight go
+    /// on. The name can be registered again.
+    ///
+    /// # Errors
+    /// If no split has the name.
+    pub fn release_tree(&self, name: &SplitName) -> Result<(), gpc_trees::UnknownTree> {
+        let released = self.write(|tables| tables.trees.remove(name))?;
+        // Dropped without the lock: it may run code of the application.
+        drop(released);
+        Ok(())
+    }
+
+    /// Removes all registered splits: see [`release_tree`](Self::release_tree).
+    pub fn release_all_trees(&self) {
+        drop(self.write(|tables| tables.trees.remove_all()));
     }
 
     /// Returns the tree of this name: a built-in one, or one registered here.

@@ -104,6 +104,14 @@ impl EventLoop {
         Ok(!(self.is_busy() || self.links.rings_have_come() || self.may_have_more_events()))
     }
 
+    /// The wait for the descriptor does not take place: senders need not wake it. What has come stays where it is, and the next [`prepare_sleep`](Self::prepare_sleep) sees it.
+    pub(super) fn cancel_sleep(&mut self) {
+        if std::mem::take(&mut self.armed) {
+            self.mailbox.awake();
+            self.links.look_at_rings();
+        }
+    }
+
     /// Whether the system may have had more to say than was taken: of what it has left it does not tell anew who waits for what is new alone, as other loops do.
     fn may_have_more_events(&self) -> bool {
         self.events.iter().flatten().count() >= EVENTS

@@ -270,6 +270,13 @@ impl PolledNode {
         Ok(if self.event_loop.prepare_sleep()? { Prepared::MaySleep } else { Prepared::Ready })
     }
 
+    /// Ends the preparation of a wait that does not take place: peers and other threads no longer make system calls to
+    /// wake the descriptor. It does no work and loses none: what has made the descriptor readable keeps it readable
+    /// until the next [`progress`](Self::progress).
+    pub fn cancel_wait(&mut self) {
+        self.event_loop.cancel_sleep();
+    }
+
     /// Time until a deadline of the node: zero if there is work now, `None` if there is no deadline. The descriptor
     /// becomes readable at the deadline; this is for loops that plan ahead.
     pub fn next_deadline(&self) -> Option<Duration> {

@@ -90,6 +90,26 @@ impl Registry {
         }
     }
 
+    /// Removes a split. Trees that were made of it stay valid.
+    ///
+    /// # Errors
+    /// If no split of this name is registered.
+    pub fn remove(&mut self, name: &SplitName) -> Result<Registered, UnknownTree> {
+        match self.splits.remove(&tree_id(name.as_str())) {
+            Some(split) if split.name() == name => Ok(split),
+            other => {
+                self.splits.extend(other.map(|split| (split.id(), split)));
+                let registered = self.splits.values().map(|split| split.name().clone()).collect();
+                Err(UnknownTree::Name { name: name.clone(), registered })
+            }
+        }
+    }
+
+    /// Removes all splits, and returns them. Trees that were made of them stay valid.
+    pub fn remove_all(&mut self) -> Vec<Registered> {
+        std::mem::take(&mut self.splits).into_values().collect()
+    }
+
     /// Returns the tree of a name.
     ///
     /// # Errors
@@ -160,6 +180,29 @@ impl std::error::Error for UnknownTree {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_removed_split_is_unknown_and_can_be_registered_again() {
+        let named = |name: &str| name.parse::<SplitName>().unwrap();
+        let star = || {
+            Registered::new("star", |n, groups| {
+                groups.extend((1..n).map(|start| crate::Group { start, len: 1 }))
+            })
+        };
+        let mut registry = Registry::new();
+        registry.register(star().unwrap()).unwrap();
+        let tree = registry.named(&"star".parse().unwrap()).unwrap();
+        registry.remove(&named("star")).unwrap();
+        assert!(registry.named(&"star".parse().unwrap()).is_err());
+        assert!(registry.remove(&named("star")).is_err());
+        assert_eq!(tree.split(3).unwrap().len(), 2, "a tree in use stays valid");
+        registry.register(star().unwrap()).unwrap();
+        // A name that only shares the hash does not remove it.
+        let mut registry = Registry::new();
+        registry.register(Registered::with_id("one", tree_id("other"))).unwrap();
+        assert!(registry.remove(&named("other")).is_err());
+        assert_eq!(registry.splits.len(), 1);
+    }
 
     /// Two names may share a hash, although that is very unlikely; the registry distinguishes them.
     #[test]

@@ -1028,13 +1028,20 @@ int cgpc_tree_named(struct cgpc_context *context,
                     struct cgpc_tree **tree);
 
 // Registers a split as a tree under a name, in this process. Each process whose ids are to have children in such a
-// tree registers it under the same name, without a collective step. `release` releases `arg` once, when the context
-// is freed, or now if the registration fails.
+// tree registers it under the same name, without a collective step. `release` releases `arg` once: when
+// the tree was released or the context freed, and no call uses it, or now if the registration fails.
 int cgpc_tree_register(struct cgpc_context *context,
                        const char *name,
                        cgpc_split_fn split,
                        void *arg,
                        cgpc_release_fn release);
+
+// Releases a tree that was registered under a name: calls that name it fail here from now on, and calls of others that
+// arrive later fail at this id, with CGPC_KIND_UNKNOWN_TREE. Calls in flight and trees that cgpc_tree_named has stored
+// go on; the argument is released once none of them is left. The name can be registered again. Errors: CGPC_ERR_TREE
+// if no tree is registered under it.
+int cgpc_tree_release(struct cgpc_context *context,
+                      const char *name);
 
 // Makes a tree of `count` positions from a function that lists the children of each; position i is the i-th id of a
 // call, and position 0 the root. The tree is checked now, and sent with each call, so other processes need not know
@@ -1068,8 +1075,13 @@ int cgpc_fd(struct cgpc_context *context,
 
 // Arms the descriptor before a sleep. CGPC_OK: there is no work, and the descriptor becomes readable as soon as there
 // is. CGPC_PENDING: there is work, so call cgpc_progress and do not sleep. No event is lost between this call and the
-// sleep. The next cgpc_progress disarms it; arming it again before is allowed.
+// sleep. The next cgpc_progress or cgpc_disarm disarms it; arming it again before is allowed.
 int cgpc_arm(struct cgpc_context *context);
+
+// Disarms the descriptor after cgpc_arm, for a loop that does not sleep: peers and other threads stop making system
+// calls to wake it. It does no work and loses none: a readable descriptor stays readable, and the next cgpc_arm
+// returns CGPC_PENDING if something has arrived. A loop that waits for edges alone calls cgpc_progress instead.
+int cgpc_disarm(struct cgpc_context *context);
 
 // Tells the peers that the application will not drive the context for up to `length_us` microseconds, at most ten
 // minutes, because it computes: they do not give it up meanwhile. The next cgpc_progress ends the pause.

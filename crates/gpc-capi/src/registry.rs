@@ -193,7 +193,7 @@ impl Registry {
             .ok_or_else(|| error(format!("no function with the number {number:#x} is registered here")))
     }
 
-    /// Releases all functions, when the node has ended.
+    /// Releases all functions and trees, when the node has ended.
     pub(crate) fn release_all(&self) {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let slots = entries.values().filter_map(|entry| entry.registered.as_ref());
@@ -202,6 +202,7 @@ impl Registry {
         drop(entries);
         // Dropped without a lock, as in `release`.
         drop(codes);
+        self.functions.release_all_trees();
     }
 
     /// Makes the number of a name known, so that calls can name a function that is not registered here.

@@ -209,6 +209,50 @@ fn a_message_makes_a_node_readable() {
     });
 }
 
+/// A loop prepared its wait, and had other work in place of the wait.
+#[test]
+fn a_cancelled_wait_costs_senders_no_wake_up_and_loses_none() {
+    limited(|| {
+        for link in LINKS {
+            let functions = Functions::new();
+            let who = who(&functions);
+            let mut nodes = nodes(2, link, Wait::Block, &functions);
+            let handle = nodes[0].call(Call::new(who).ids(0..2)).unwrap();
+            drive(&mut nodes, handle);
+            nodes.iter_mut().for_each(settle);
+            let caller = nodes[1].caller();
+            let call = || caller.call(Call::new(who).ids([1])).unwrap();
+            // Without a wait, a call of another thread makes no system call.
+            assert_eq!(nodes[1].prepare_wait().unwrap(), Prepared::MaySleep);
+            nodes[1].cancel_wait();
+            let mut handle = call();
+            assert!(!is_readable(&nodes[1]));
+            assert_eq!(nodes[1].prepare_wait().unwrap(), Prepared::Ready);
+            settle(&mut nodes[1]);
+            assert!(end(&mut handle).is_some());
+            // A call that came before is still there.
+            assert_eq!(nodes[1].prepare_wait().unwrap(), Prepared::MaySleep);
+            let mut handle = call();
+            nodes[1].cancel_wait();
+            assert!(is_readable(&nodes[1]));
+            settle(&mut nodes[1]);
+            assert!(end(&mut handle).is_some());
+            // A message that comes between is seen before the next wait.
+            assert_eq!(nodes[1].prepare_wait().unwrap(), Prepared::MaySleep);
+            nodes[1].cancel_wait();
+            nodes[1].cancel_wait();
+            let mut handle = nodes[0].call(Call::new(who).ids(0..2)).unwrap();
+            nodes[0].progress(Duration::ZERO).unwrap();
+            if nodes[1].prepare_wait().unwrap() == Prepared::MaySleep {
+                wait_readable(&nodes[1]);
+            }
+            settle(&mut nodes[1]);
+            settle(&mut nodes[0]);
+            assert!(end(&mut handle).is_some(), "{link:?}");
+        }
+    });
+}
+
 #[test]
 fn a_connection_makes_a_node_readable() {
     limited(|| {

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cgpc_fd(context: *mut cgpc_context, fd: *mut c_int) -> 
 
 /// Arms the descriptor before a sleep. CGPC_OK: there is no work, and the descriptor becomes readable as soon as there
 /// is. CGPC_PENDING: there is work, so call cgpc_progress and do not sleep. No event is lost between this call and the
-/// sleep. The next cgpc_progress disarms it; arming it again before is allowed.
+/// sleep. The next cgpc_progress or cgpc_disarm disarms it; arming it again before is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_arm(context: *mut cgpc_context) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -61,6 +61,22 @@ pub unsafe extern "C" fn cgpc_arm(context: *mut cgpc_context) -> c_int {
                     Prepared::MaySleep => CGPC_OK,
                     Prepared::Ready => CGPC_PENDING,
                 })
+            })
+        })
+    }
+}
+
+/// Disarms the descriptor after cgpc_arm, for a loop that does not sleep: peers and other threads stop making system
+/// calls to wake it. It does no work and loses none: a readable descriptor stays readable, and the next cgpc_arm
+/// returns CGPC_PENDING if something has arrived. A loop that waits for edges alone calls cgpc_progress instead.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_disarm(context: *mut cgpc_context) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|_| {
+            object::<Context, _>(context)?.with_polled(|node| {
+                node.cancel_wait();
+                Ok(CGPC_OK)
             })
         })
     }

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use chained_gpc::runtime::CallTree;
+use chained_gpc::trees::SplitName;
 use chained_gpc::{Group, Layout, Limits, Registered, TreeName};
 
 use super::callees::{Argument, no_unwind};
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn cgpc_tree_named(
 }
 
 /// Registers a split as a tree under a name, in this process. Each process whose ids are to have children in such a
-/// tree registers it under the same name, without a collective step. `release` releases `arg` once, when the context
-/// is freed, or now if the registration fails.
+/// tree registers it under the same name, without a collective step. `release` releases `arg` once: when
+/// the tree was released or the context freed, and no call uses it, or now if the registration fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_register(
     context: *mut cgpc_context,
@@ -72,6 +73,22 @@ pub unsafe extern "C" fn cgpc_tree_register(
                 }
             })?;
             context.registry.functions().tree(registered)?;
+            Ok(CGPC_OK)
+        })
+    }
+}
+
+/// Releases a tree that was registered under a name: calls that name it fail here from now on, and calls of others that
+/// arrive later fail at this id, with CGPC_KIND_UNKNOWN_TREE. Calls in flight and trees that cgpc_tree_named has stored
+/// go on; the argument is released once none of them is left. The name can be registered again. Errors: CGPC_ERR_TREE
+/// if no tree is registered under it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_tree_release(context: *mut cgpc_context, name: *const c_char) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|c| {
+            let name: SplitName = c.text(name, "name")?.parse()?;
+            object::<Context, _>(context)?.registry.functions().release_tree(&name)?;
             Ok(CGPC_OK)
         })
     }

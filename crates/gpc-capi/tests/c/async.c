@@ -118,7 +118,7 @@ static int count(const cgpc_request *request, const cgpc_child *child, cgpc_repl
 
 static size_t star(uint32_t ids, uint32_t *groups, size_t capacity, void *arg) {
     size_t group;
-    (void)arg;
+    __atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST);
     for (group = 0; group < ids - 1 && group < capacity; group++) {
         groups[group] = 1;
     }
@@ -164,6 +164,49 @@ static void parent_is(cgpc_outcome *outcome, uint32_t id, uint32_t expected) {
     CHECK(parent == expected);
 }
 
+static int splits, trees_released;
+
+static void release_tree(void *arg) {
+    CHECK(arg == &splits);
+    __atomic_add_fetch(&trees_released, 1, __ATOMIC_SEQ_CST);
+}
+
+/* A tree is released while a call uses it; the name can be registered again. */
+static void released_trees(cgpc_context **contexts, cgpc_function keep, cgpc_function func) {
+    cgpc_call_args args = args_of(keep, 4);
+    cgpc_call *call;
+    cgpc_tree *tree, *again;
+    uint32_t id;
+    OK(cgpc_tree_named(contexts[0], "star", &tree));
+    args.tree = tree;
+    OK(cgpc_call_start(contexts[0], &args, &call));
+    for (id = 0; id < 4; id++) {
+        OK(cgpc_token_reply(take(id), NULL, 0, NULL, 0));
+        if (id == 0) {
+            OK(cgpc_tree_release(contexts[0], "star"));
+        }
+    }
+    OK(cgpc_call_wait(call, CGPC_FOREVER, NULL));
+    OK(cgpc_call_free(call));
+    CHECK(trees_released == 0);
+    OK(cgpc_tree_free(tree));
+    CHECK(trees_released == 1);
+    IS(CGPC_ERR_TREE, cgpc_tree_release(contexts[0], "star"));
+    IS(CGPC_ERR_TREE, cgpc_tree_named(contexts[0], "star", &tree));
+    OK(cgpc_tree_register(contexts[0], "star", star, &splits, release_tree));
+    OK(cgpc_tree_named(contexts[0], "star", &again));
+    /* An id that has released it fails the call. */
+    OK(cgpc_tree_register(contexts[0], "pair", star, &splits, release_tree));
+    OK(cgpc_tree_named(contexts[0], "pair", &tree));
+    args = args_of(func, 4);
+    args.tree = tree;
+    IS(CGPC_ERR_CALL, cgpc_call_run(contexts[0], &args, NULL));
+    OK(cgpc_tree_free(tree));
+    args.tree = again;
+    OK(cgpc_call_run(contexts[0], &args, NULL));
+    OK(cgpc_tree_free(again));
+}
+
 static void trees(cgpc_context **contexts, cgpc_function func) {
     static const uint32_t parents[] = {CGPC_NO_PARENT, 0, 1, 2};
     static const uint32_t cycle[] = {CGPC_NO_PARENT, 2, 1, 0};
@@ -172,9 +215,9 @@ static void trees(cgpc_context **contexts, cgpc_function func) {
     cgpc_tree *tree;
     uint32_t id;
     for (id = 0; id < 4; id++) {
-        OK(cgpc_tree_register(contexts[id], "star", star, NULL, NULL));
+        OK(cgpc_tree_register(contexts[id], "star", star, &splits, release_tree));
     }
-    IS(CGPC_ERR_FUNCTION, cgpc_tree_register(contexts[0], "star", star, NULL, NULL));
+    IS(CGPC_ERR_FUNCTION, cgpc_tree_register(contexts[0], "star", star, &splits, NULL));
     OK(cgpc_tree_named(contexts[0], "star", &tree));
     args.tree = tree;
     OK(cgpc_call_run(contexts[0], &args, &outcome));
@@ -376,6 +419,7 @@ int main(void) {
     args.reply_data_max = 3;
     IS(CGPC_ERR_CALL, cgpc_call_run(contexts[0], &args, NULL));
     trees(contexts, parents);
+    released_trees(contexts, keep, parents);
     in_flight(contexts[0], keep);
 
     /* Detached calls go on. */
@@ -386,6 +430,7 @@ int main(void) {
 
     finalize_all(contexts, 4);
     CHECK(__atomic_load_n(&ended, __ATOMIC_SEQ_CST) < 0);
+    CHECK(splits > 0 && trees_released == 6);
     CHECK(lent == 1);
     CHECK(dropped == 5);
     CHECK(values_kept == 4 && values_released == 4);

@@ -124,6 +124,11 @@ static void nulls(void) {
     WRONG(cgpc_reply_append(NULL, NULL, 0));
     WRONG(cgpc_progress(NULL, 0, NULL));
     WRONG(cgpc_arm(NULL));
+    WRONG(cgpc_disarm(NULL));
+    IS(CGPC_ERR_UNSUPPORTED, cgpc_disarm(shared));
+    WRONG(cgpc_tree_release(NULL, "x"));
+    WRONG(cgpc_tree_release(shared, NULL));
+    IS(CGPC_ERR_TREE, cgpc_tree_release(shared, "binary"));
     WRONG(cgpc_learn(shared, 9, NULL, NULL));
     WRONG(cgpc_learn(shared, 9, "not an address", NULL));
     WRONG(cgpc_learn(shared, 0, "unix:@x", NULL));

@@ -87,6 +87,11 @@ int main(void) {
     args.id_count = 2;
     OK(cgpc_call_start(contexts[0], &args, &call));
     while ((status = cgpc_call_test(call, &outcome)) == CGPC_PENDING) {
+        /* A loop that was about to sleep, and did not: no event is lost. */
+        status = cgpc_arm(contexts[0]);
+        CHECK(status == CGPC_OK || status == CGPC_PENDING);
+        OK(cgpc_disarm(contexts[0]));
+        OK(cgpc_disarm(contexts[0]));
         status = cgpc_arm(contexts[0]);
         CHECK(status == CGPC_OK || status == CGPC_PENDING);
         if (status == CGPC_OK) {
