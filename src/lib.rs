@@ -163,6 +163,7 @@
 //! |---|---|
 //! | [`trees`] | the crate `gpc-trees` |
 //! | [`wire`], [`chain`], [`link`] | the protocol, without I/O |
+//! | `transport` | the ways that the bytes of a link take: TCP, Unix sockets, shared memory |
 //! | [`runtime`] | the driver with sockets and threads, and the interface for applications |
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
@@ -254,6 +255,20 @@
 //! | `half_open` | bounds on accepted connections |
 //! | `secret`, `key` | the secret of a job; the key of a node |
 //!
+//! ## transport
+//!
+//! | file | for |
+//! |---|---|
+//! | `byte_stream` | what a link asks of a transport |
+//! | `socket`, `listener` | a connection by any transport; what accepts them |
+//! | `address` | addresses |
+//! | `tcp`, `keepalive` | TCP; probes of idle connections |
+//! | `sealed`, `sending` | encrypted TCP; writes without a signal |
+//! | `unix` | Unix sockets |
+//! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
+//! | `shm/handover`, `lane`, `extents` | sends descriptors; descriptors of one link; sealed memory of a node |
+//! | `shm/mapping` | maps shared memory (`unsafe`): `backing`, `sealed`, `trim` |
+//!
 //! ## runtime
 //!
 //! | file | for |
@@ -266,7 +281,7 @@
 //! | `placement`, `access` | where a function runs; which callers may call it |
 //! | `call`, `caller`, `handle` | a call; a handle that makes calls; the call in flight |
 //! | `outcome`, `by_id`, `call_error` | results |
-//! | `address`, `row` | addresses; consecutive ids whose addresses follow a rule |
+//! | `row` | consecutive ids whose addresses follow a rule |
 //! | `link_kind` | the kinds of links on one machine |
 //! | `peer`, `peers` | another node; the peers file |
 //! | `membership`, `membership_error` | learns and forgets peers; why a change is rejected |
@@ -297,14 +312,8 @@
 //! | `readiness` | the events of a socket |
 //! | `descriptors`, `shortage` | limits of file descriptors; closes idle links if they are short |
 //! | `deadline_queue`, `deadlines` | deadlines of connections; sets and handles them |
-//! | `keepalive` | TCP keepalive |
 //! | `refusals`, `users` | limit on logged rejections; users that a node links with |
 //! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
-//! | *sockets* | |
-//! | `socket`, `sealed`, `sending` | sockets of all kinds; encrypted TCP; writes without a signal |
-//! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
-//! | `shm/handover`, `lane`, `extents` | sends descriptors; descriptors of one link; sealed memory of a node |
-//! | `shm/mapping` | maps shared memory (`unsafe`): `backing`, `sealed`, `trim` |
 //!
 //! ## bootstrap
 //!
@@ -336,6 +345,7 @@ pub mod link;
 pub mod runtime;
 #[cfg(feature = "snapshot")]
 mod snapshot;
+mod transport;
 pub mod wire;
 
 /// The bytes of requests and replies, reference-counted.

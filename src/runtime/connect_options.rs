@@ -2,10 +2,9 @@
 
 use std::io;
 
-use super::keepalive::Keepalive;
-use super::socket::Socket;
 use super::users::Users;
-use super::{Address, LinkKind, near};
+use super::{LinkKind, near};
+use crate::transport::{Address, Keepalive, Socket};
 
 /// Options of a node's connections to peers.
 #[derive(Debug)]

@@ -7,12 +7,10 @@ use bytes::Bytes;
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
-use super::sending::send;
-use super::shm::{Extents, RingSocket};
-use super::socket::Socket;
 use crate::chain::Time;
 use crate::hint::unlikely;
 use crate::link::{Context, Event, Handover, HasLink, Link, Phase, Room};
+use crate::transport::{ByteStream as _, Descriptors, Extents, SharedMemory as _, Socket};
 use crate::wire::CallId;
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
@@ -116,12 +114,12 @@ impl Connection {
         host: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        match self.socket.ring_mut() {
-            Some(socket) if socket.takes_descriptors() => {
-                let beside = Beside { host, socket: RefCell::new(socket), extents: &self.extents };
+        match self.socket.descriptors() {
+            Some(descriptors) => {
+                let beside = Beside { host, descriptors: RefCell::new(descriptors), extents: &self.extents };
                 self.link.inbox.feed(bytes, &beside, events)
             }
-            _ => self.link.inbox.feed(bytes, host, events),
+            None => self.link.inbox.feed(bytes, host, events),
         }
     }
 
@@ -149,17 +147,13 @@ impl Connection {
     pub(super) fn flush_small(&mut self, much: &mut bool) -> io::Result<bool> {
         let link = &mut self.link;
         let stands = matches!(link.phase, Phase::Up(_)) & link.leaves_credit_out();
-        if unlikely(!stands | self.blocked | self.told_of_room | link.heard | link.asks()) {
+        if unlikely(
+            !stands | self.blocked | self.told_of_room | link.heard | link.asks() | self.socket.is_polled(),
+        ) {
             return Ok(false);
         }
         let Some(bytes) = link.outbox.only_small() else { return Ok(false) };
-        let written = match &mut self.socket {
-            Socket::Tcp(socket) => send(socket, bytes),
-            Socket::Unix(socket) => send(socket, bytes),
-            Socket::Sealed(socket) => socket.write(bytes),
-            Socket::Ring(_) => return Ok(false),
-        };
-        match written {
+        match self.socket.write(bytes) {
             Ok(count) => {
                 *much |= count > MUCH;
                 Ok(link.outbox.small_written(count) && !self.socket.is_holding())
@@ -170,7 +164,7 @@ impl Connection {
 
     /// The system has room for more bytes, which is a sign of life if bytes waited for it.
     pub(super) fn made_room(&mut self, now: Time) {
-        if !self.rings() {
+        if !self.socket.is_polled() {
             self.link.heard |= std::mem::take(&mut self.blocked);
         }
         // What the socket itself holds comes first. The next write finds an error.
@@ -179,11 +173,6 @@ impl Connection {
         }
         self.link.question_has_left();
         self.continue_bulk(now);
-    }
-
-    /// Whether bytes go through rings: their reader makes room, and there is no wire.
-    fn rings(&self) -> bool {
-        self.socket.ring().is_some_and(RingSocket::has_rings)
     }
 
     /// There is room for the next long data.
@@ -195,7 +184,7 @@ impl Connection {
 
     /// Long data are about to be written.
     fn begin_bulk(&mut self, now: &impl Fn() -> Time) {
-        let on_wire = !self.rings();
+        let on_wire = !self.socket.is_polled();
         if let Some(segment) = self.link.begin_bulk(now, on_wire) {
             self.socket.prepare_for_bulk(segment);
         }
@@ -266,7 +255,7 @@ impl Connection {
     /// The socket has taken this number of bytes.
     fn written(&mut self, count: usize) {
         self.link.written(count);
-        if std::mem::take(&mut self.full) && self.rings() {
+        if std::mem::take(&mut self.full) && self.socket.is_polled() {
             // A full ring of a stopped process takes nothing. A socket takes a few bytes even if nothing has left it,
             // and reports when something has.
             (self.blocked, self.link.heard) = (false, true);
@@ -290,12 +279,12 @@ impl Connection {
     fn prepare(&mut self, handed: &mut usize) -> io::Result<bool> {
         // No small message leaves by descriptor, and none has to wait.
         let bulk = self.link.outbox.is_streaming() || self.blocked;
-        let socket = self.socket.ring_mut().filter(|socket| bulk && socket.takes_descriptors());
-        let Some(socket) = socket else { return Ok(self.link.outbox.is_ready()) };
+        let descriptors = if bulk { self.socket.descriptors() } else { None };
+        let Some(descriptors) = descriptors else { return Ok(self.link.outbox.is_ready()) };
         let before = *handed;
-        let mut over = Over { socket, extents: &self.extents, handed, waits: false, broken: None };
+        let mut over = Over { descriptors, extents: &self.extents, handed, waits: false, broken: None };
         let ready = self.link.outbox.is_ready_beside(&mut over);
-        let Over { socket, waits, broken, handed, .. } = over;
+        let Over { descriptors, waits, broken, handed, .. } = over;
         // Small messages find room in the ring while descriptors wait. The peer has taken some only if one of these has
         // left.
         if *handed > before {
@@ -308,7 +297,7 @@ impl Connection {
         if !ready {
             self.blocked = waits;
             if !waits {
-                socket.stop_waiting();
+                descriptors.stop_waiting();
             }
         }
         Ok(ready)
@@ -361,7 +350,7 @@ fn again(error: io::Error) -> io::Result<()> {
 /// A link's surroundings, and the descriptors that come beside its bytes.
 struct Beside<'a> {
     host: &'a dyn Context,
-    socket: RefCell<&'a mut RingSocket>,
+    descriptors: RefCell<&'a mut dyn Descriptors>,
     extents: &'a Extents,
 }
 
@@ -395,14 +384,14 @@ impl Context for Beside<'_> {
     }
 
     fn extent(&self, length: usize) -> Result<Extent, FrameError> {
-        let taken = self.socket.borrow_mut().take_descriptor(length, self.extents);
+        let taken = self.descriptors.borrow_mut().take(length, self.extents);
         taken.map_err(|error| FrameError::Extent(error.to_string()))
     }
 }
 
 /// The way over which long data leave by descriptor.
 struct Over<'a> {
-    socket: &'a mut RingSocket,
+    descriptors: &'a mut dyn Descriptors,
     extents: &'a Extents,
     handed: &'a mut usize,
     /// Whether some wait for the peer to take those before them.
@@ -413,7 +402,7 @@ struct Over<'a> {
 
 impl Handover for Over<'_> {
     fn room(&mut self) -> Room {
-        match self.socket.has_room_for_descriptor() {
+        match self.descriptors.find_room() {
             Ok(true) => Room::Now,
             Ok(false) => {
                 self.waits = true;
@@ -431,7 +420,7 @@ impl Handover for Over<'_> {
     }
 
     fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
-        let given = self.socket.hand_over(extent, queued);
+        let given = self.descriptors.hand_over(extent, queued);
         if given {
             *self.handed += extent.length();
         }

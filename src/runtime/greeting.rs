@@ -11,10 +11,10 @@ use tracing::{debug, info, warn};
 use super::Peers;
 use super::connection::{Connection, Progress, broken};
 use super::links::{Arrival, CLOSING_LIMIT, Links, Lost};
-use super::shm::RingSocket;
 use crate::chain::{Input, Time};
 use crate::link::peering::{ANSWER_LIMIT, Book, FeedContext, LinkKey, NewLink, Output, Proof, PublicKey};
 use crate::link::{Loss, Phase};
+use crate::transport::{ByteStream as _, SharedMemory as _};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Message};
 
@@ -37,8 +37,8 @@ impl Links {
     pub(super) fn greet(&mut self, now: Time, key: LinkKey) {
         let Some(connection) = self.links.get_mut(key) else { return };
         connection.link.phase = Phase::Greeting;
-        let (transport, _) = connection.socket.transport();
-        let rings = connection.socket.ring().is_some();
+        let (transport, _) = connection.socket.origin();
+        let rings = connection.socket.offers_memory();
         self.peering.connected(key, transport, rings);
         self.settle_peering(now);
     }
@@ -60,7 +60,7 @@ impl Links {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return None,
             Err(error) => return Some(Progress::Closed(broken(&error))),
         };
-        let rings = connection.socket.ring().is_some_and(RingSocket::has_memory);
+        let rings = connection.socket.has_memory();
         let context = FeedContext { rings, full: self.has_no_room_for_strangers(now) };
         self.peering.feed(now, key, &buffer[..count], &context);
         self.settle_peering(now);
@@ -212,19 +212,13 @@ impl Links {
     /// Decides after the hellos whether bytes go through the rings. Returns false if they should, but there are none.
     fn settle_rings(&mut self, key: LinkKey, rings: bool, extents: bool) -> bool {
         let Some(connection) = self.links.get_mut(key) else { return false };
-        let settled = match connection.socket.ring_mut() {
-            Some(socket) if rings => {
-                if extents {
-                    connection.extents.keep_place();
-                }
-                socket.use_rings(extents)
-            }
-            Some(socket) => {
-                socket.use_none();
-                true
-            }
-            None => !rings,
-        };
+        if !rings {
+            connection.socket.use_no_memory();
+        }
+        let settled = !rings || connection.socket.use_memory(extents);
+        if connection.socket.descriptors().is_some() {
+            connection.extents.keep_place();
+        }
         self.watched.watch(key, connection);
         settled
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::event_loop::EventLoop;
 use super::links::Links;
-use super::shm::give_back;
 use crate::chain::Time;
+use crate::transport::{ByteStream as _, give_back};
 
 /// How long free memory is kept for reuse: longer than the pause between two calls of most callers.
 pub(super) const SPARE_LIMIT: Duration = Duration::from_secs(1);

@@ -20,13 +20,12 @@ use super::descriptors::Descriptors;
 use super::events;
 use super::memory::Memory;
 use super::refusals::Refusals;
-use super::shm::{Extents, RingSocket};
-use super::socket::Accepting;
 use super::watched::Watched;
 use crate::chain::{Input, Time, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::link::peering::{LinkKey, LinkStatus, Peering, State};
 use crate::link::{Event, Link, Loss, Pending, Phase, Table, UnsentRequests};
+use crate::transport::{Accepting, ByteStream as _, Extents, SharedMemory as _};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, CauseKind, Message};
@@ -179,7 +178,7 @@ impl Links {
     /// The only link, if a socket is all that it has: to read from it takes no longer than to ask the system which link has something.
     pub(super) fn lone_socket(&self) -> Option<LinkKey> {
         let (key, connection) = self.links.only()?;
-        let plain = matches!(connection.link.phase, Phase::Up(_)) && connection.socket.ring().is_none();
+        let plain = matches!(connection.link.phase, Phase::Up(_)) && !connection.socket.is_polled();
         plain.then_some(key)
     }
 
@@ -555,7 +554,7 @@ impl Links {
             self.due.remove(at, DeadlineOwner::Request(key));
         }
         // Closing the socket takes it out of the poll all the same.
-        let _ = self.registry.deregister(&mut connection.socket);
+        let _ = self.registry.deregister(connection.socket.source());
         Some(connection)
     }
 }
@@ -567,12 +566,11 @@ pub(super) fn interest(told_of_room: bool) -> Interest {
 /// Has the system say when the peer has made room, as long as bytes wait for it, and no longer: a Unix socket says it for everything that the peer reads, which would wake this node once
 /// for each message that it sends; and TCP says with everything that comes that there is room, too, so that who has read it already would be told of nothing else.
 fn listen_for_room(registry: &Registry, key: LinkKey, connection: &mut Connection) -> io::Result<()> {
-    let rings = connection.socket.ring().is_some_and(RingSocket::has_rings);
-    if rings || connection.told_of_room == connection.blocked {
+    if connection.socket.is_polled() || connection.told_of_room == connection.blocked {
         return Ok(());
     }
     // Room that was made in between is said at once.
-    registry.reregister(&mut connection.socket, Token(key.0), interest(connection.blocked))?;
+    registry.reregister(connection.socket.source(), Token(key.0), interest(connection.blocked))?;
     connection.told_of_room = connection.blocked;
     Ok(())
 }

@@ -8,9 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tracing::debug;
 
-use super::socket::{Accepting, Socket};
 use super::users::Users;
-use super::{Address, Listener};
+use crate::transport::{Accepting, Address, Listener, Socket};
 
 /// The name that belongs to a TCP address.
 fn name(address: SocketAddr) -> Address {
@@ -55,6 +54,7 @@ fn is_here(ip: IpAddr, mine: Option<&Address>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::SharedMemory as _;
 
     fn address(text: &str) -> Address {
         text.parse().unwrap()
@@ -85,8 +85,8 @@ mod tests {
             let target = address(&format!("{called}:{}", socket.port()));
             assert!(connect(&target, None, true, &users).is_none(), "nobody listens yet");
             let accepting = listen(&there).unwrap();
-            assert!(connect(&target, None, true, &users).is_some_and(|socket| socket.ring().is_some()));
-            assert!(connect(&target, None, false, &users).is_some_and(|socket| socket.ring().is_none()));
+            assert!(connect(&target, None, true, &users).is_some_and(|socket| socket.offers_memory()));
+            assert!(connect(&target, None, false, &users).is_some_and(|socket| !socket.offers_memory()));
             assert!(listen(&there).is_none(), "a name that is taken is left alone");
             drop(accepting);
             assert!(connect(&target, None, true, &users).is_none(), "the name goes with its node");

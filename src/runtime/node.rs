@@ -28,7 +28,6 @@ use super::executor_names::{EXECUTORS_MAX, ExecutorNames};
 use super::front::Front;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::keepalive::Keepalive;
 use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::Meeting;
@@ -44,6 +43,7 @@ use super::{AbsentPeers, Address, LinkKind, Listener, Peer, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
 use crate::link::HIWATER;
 use crate::link::peering::{Identity, Peering, PrivateKey, Secret};
+use crate::transport::Keepalive;
 use crate::wire::Job;
 
 /// Maximum number of workers of a node, and of an executor: each is a thread, more than any machine can run.

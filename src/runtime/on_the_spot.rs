@@ -15,6 +15,7 @@ use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Star
 use crate::hint::unlikely;
 use crate::link::peering::LinkKey;
 use crate::link::{Context, Phase};
+use crate::transport::ByteStream as _;
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};

@@ -9,11 +9,11 @@ use tracing::warn;
 use super::connection::Connection;
 use super::descriptors::are_short;
 use super::links::{Links, interest};
-use super::socket::Socket;
 use super::{Address, LinkKind};
 use crate::chain::Time;
 use crate::link::Phase;
 use crate::link::peering::{LinkKey, Transport};
+use crate::transport::{ByteStream as _, Socket};
 use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
@@ -51,7 +51,7 @@ impl Links {
 
     /// Awaits the hello on an accepted connection, if its user is allowed.
     fn serve(&mut self, now: Time, socket: Socket) {
-        let (trusted, (transport, source)) = (self.local.users.check(&socket), socket.transport());
+        let (trusted, (transport, source)) = (self.local.users.check(&socket), socket.origin());
         match (self.add(socket, Phase::Greeting), trusted) {
             (Ok(key), Ok(())) => {
                 self.peering.accepted(now, key, transport, source);
@@ -79,8 +79,8 @@ impl Links {
         };
         let permitted = self.peering.permits(transport_to(&address));
         let socket = self.local.connect(&address, permitted);
-        // A Unix socket is connected at once, and no event may report it.
-        let at_once = !matches!(socket, Ok(Socket::Tcp(_)));
+        // Of one that is connected at once no event may report it.
+        let at_once = socket.as_ref().is_ok_and(|socket| socket.connects_at_once());
         match socket.and_then(|socket| self.add(socket, Phase::Connecting(to))) {
             Ok(key) => {
                 self.peering.opened(now, key, to);
@@ -99,10 +99,10 @@ impl Links {
     fn add(&mut self, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
         let key = self.links.next_key();
         if let Some(keepalive) = self.local.keepalive {
-            keepalive.watch(&socket);
+            socket.keep_alive(keepalive);
         }
-        let told_of_room = !socket.tells_of_each_read();
-        self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
+        let told_of_room = !socket.reports_each_read();
+        self.registry.register(socket.source(), Token(key.0), interest(told_of_room))?;
         let mut connection = Connection::new(socket, phase, self.extents.clone());
         (connection.told_of_room, connection.used) = (told_of_room, self.turn);
         let memory = self.memory.of_link(self.me);

@@ -10,6 +10,7 @@ use super::event_loop::EventLoop;
 use super::links::Links;
 use crate::chain::Time;
 use crate::link::peering::LinkKey;
+use crate::transport::ByteStream as _;
 use crate::wire::Message;
 
 impl EventLoop {
@@ -47,7 +48,7 @@ impl Links {
         if let Some(keepalive) = self.local.keepalive
             && let Some(connection) = self.links.get(key)
         {
-            keepalive.allow_pause(&connection.socket, length);
+            connection.socket.allow_pause(keepalive, length);
         }
     }
 

@@ -13,6 +13,7 @@ use crate::chain::{Input, Time};
 use crate::hint::{cold_path, unlikely};
 use crate::link::peering::LinkKey;
 use crate::link::{Event, Heeded, Phase};
+use crate::transport::{ByteStream as _, SharedMemory as _};
 use crate::wire::Request;
 
 impl Links {
@@ -20,7 +21,7 @@ impl Links {
     #[cold]
     fn connected(&mut self, now: Time, key: LinkKey) -> bool {
         let Some(connection) = self.links.get_mut(key) else { return false };
-        match connection.socket.take_error() {
+        match connection.socket.connect_error() {
             Ok(Some(error)) | Err(error) => {
                 self.close(now, key, &error.to_string());
                 return false;
@@ -42,11 +43,11 @@ impl Links {
         }
         let mut room = event.writable;
         if let Some(connection) = self.links.get_mut(key)
-            && let Some(socket) = connection.socket.ring_mut()
+            && connection.socket.is_polled()
         {
             cold_path();
-            socket.rung(event.closed);
-            room |= socket.has_room_again();
+            connection.socket.notified(event.closed);
+            room |= connection.socket.has_room_again();
             self.watched.watch(key, connection);
         }
         if unlikely(room) {
@@ -68,7 +69,7 @@ impl Links {
     /// the last.
     pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
         let key = self.watched.key(place)?;
-        let socket = self.links.get(key).and_then(|connection| connection.socket.ring());
+        let socket = self.links.get(key).map(|connection| &connection.socket);
         let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
         if socket.has_room_again() {
             self.note(key);

@@ -5,7 +5,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use super::links::Links;
-use super::shm::RingSocket;
+use crate::transport::{SharedMemory as _, Socket};
 
 impl Links {
     /// Whether there are rings to look at.
@@ -20,21 +20,21 @@ impl Links {
 
     /// Whether something has come in a ring that is looked at.
     pub(super) fn rings_have_come(&self) -> bool {
-        self.watched_sockets().any(RingSocket::has_come)
+        self.watched_sockets().any(Socket::has_come)
     }
 
     /// The node is about to look at its rings for a while: no peer need ring.
     pub(super) fn look_at_rings(&mut self) {
         // Whoever looks all the time does not write to words that the peers read each time.
         if std::mem::take(&mut self.watched.may_ring) {
-            self.watched_sockets().for_each(RingSocket::wake);
+            self.watched_sockets().for_each(Socket::wake);
         }
     }
 
     /// The node is about to sleep: what comes from here on rings. It has to look once more for what came before.
     pub(super) fn rest_rings(&mut self) {
         if self.has_rings() {
-            self.watched_sockets().for_each(RingSocket::sleep);
+            self.watched_sockets().for_each(Socket::sleep);
             self.watched.may_ring = true;
             // Either the peer sees that this node sleeps, or this node sees what the peer has written.
             fence(Ordering::SeqCst);
@@ -46,14 +46,14 @@ impl Links {
         let links = &mut self.links;
         self.watched.keys.retain(|key| match links.get_mut(*key) {
             Some(link) => {
-                link.watched = link.socket.ring().is_some_and(RingSocket::has_come);
+                link.watched = link.socket.has_come();
                 link.watched
             }
             None => false,
         });
     }
 
-    fn watched_sockets(&self) -> impl Iterator<Item = &RingSocket> {
-        self.watched.keys.iter().filter_map(|key| self.links.get(*key)?.socket.ring())
+    fn watched_sockets(&self) -> impl Iterator<Item = &Socket> {
+        self.watched.keys.iter().filter_map(|key| Some(&self.links.get(*key)?.socket))
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::Address;
-use super::address::UNIX_PATH;
+use crate::transport::UNIX_PATH;
 
 /// Number of digits of the highest id.
 const ID_DIGITS: usize = 10;

@@ -9,9 +9,9 @@ use super::event_loop::EventLoop;
 use super::links::Links;
 use super::membership_error::CHANGE_LIMIT;
 use super::node::Node;
-use super::shm::RingSocket;
 use crate::link::Phase;
 use crate::snapshot::Snapshot;
+use crate::transport::SharedMemory as _;
 
 /// Descriptors of every node: its poll, which it has twice, its waker and its timer.
 const OWN: usize = 4;
@@ -64,7 +64,7 @@ impl Links {
             ("links opening", links(|one| matches!(one.link.phase, Phase::Connecting(_) | Phase::Greeting))),
             ("links closing", links(|one| one.link.phase == Phase::Closing)),
             ("links with unsent bytes", links(|one| !one.is_through())),
-            ("mapped rings", links(|one| one.socket.ring().is_some_and(RingSocket::has_rings))),
+            ("mapped rings", links(|one| one.socket.is_polled())),
             ("peers whose messages wait for a link", self.pending.len()),
             ("peers that wait for a descriptor", self.descriptors.waiting.len()),
             ("arrivals", self.arrivals.len()),

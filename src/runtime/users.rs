@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::socket::Socket;
+use crate::transport::{ByteStream as _, Socket};
 
 /// Users by their ids.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Users {
     /// # Errors
     /// If it is not allowed, in words for both sides.
     pub(super) fn check(&self, socket: &Socket) -> io::Result<()> {
-        match other_user(socket)? {
+        match socket.peer_user()? {
             Some(user) if !self.admits(user) => {
                 let text = format!(
                     "between processes of users {} and {user} there is no link over Unix sockets, unless the builder of each node allows the other's user",
@@ -41,27 +41,6 @@ impl Users {
     fn admits(&self, user: u32) -> bool {
         user == self.own || self.others.contains(&user)
     }
-}
-
-/// The user at the other end of a Unix socket.
-#[cfg(target_os = "linux")]
-fn other_user(socket: &Socket) -> io::Result<Option<u32>> {
-    let Some(stream) = socket.unix() else { return Ok(None) };
-    match rustix::net::sockopt::socket_peercred(stream) {
-        Ok(peer) => Ok(Some(peer.uid.as_raw())),
-        // A process of another PID namespace has the number 0 here, which the library does not take.
-        Err(error) if error.raw_os_error() == 0 => {
-            let text = "the process at the other end is in another PID namespace, so its user is not known: use TCP between containers, even of one host";
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Systems without this check have no abstract names, and the mode of a path determines who may connect.
-#[cfg(not(target_os = "linux"))]
-fn other_user(_: &Socket) -> io::Result<Option<u32>> {
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Which links over rings a node looks at by itself: those that have been in use since it last slept.
 
 use super::connection::Connection;
-use super::shm::RingSocket;
 use crate::link::peering::LinkKey;
+use crate::transport::SharedMemory as _;
 
 /// Links over rings that the node looks at by itself.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Watched {
 impl Watched {
     /// Notes that a link is in use, if it is one over rings.
     pub(super) fn watch(&mut self, key: LinkKey, connection: &mut Connection) {
-        if !connection.watched && connection.socket.ring().is_some_and(RingSocket::has_rings) {
+        if !connection.watched && connection.socket.is_polled() {
             connection.watched = true;
             self.keys.push(key);
             self.may_ring = true;

@@ -32,7 +32,7 @@ const BEING_REPLACED: [&str; 25] = [
     "src/runtime/looking",
     "src/runtime/near",
     "src/runtime/ring_links",
-    "src/runtime/shm",
+    "src/transport/shm",
     "src/runtime/watched",
 ];
 

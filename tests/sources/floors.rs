@@ -79,8 +79,14 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "src/transport",
+        floors: &["wire", "chain", "link"],
+        packages: &["bytes", "thiserror", "mio", "rustix", "socket2", "tracing"],
+        banned: &["thread"],
+    },
+    Floor {
         folder: "src/runtime",
-        floors: &["hint", "snapshot", "wire", "chain", "link"],
+        floors: &["hint", "snapshot", "wire", "chain", "link", "transport"],
         packages: &[
             "gpc_trees",
             "bytes",

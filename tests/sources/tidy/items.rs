@@ -13,9 +13,9 @@ const QUESTIONS: [&str; 3] = ["is_", "has_", "may_"];
 /// The files with `unsafe`, or all files of a folder. ARCHITECTURE.md says why each has it.
 pub(crate) const UNSAFE: [&str; 12] = [
     "src/launchers/inherited.rs",
-    "src/runtime/shm/mapping.rs",
-    "src/runtime/shm/mapping/sealed.rs",
-    "src/runtime/shm/mapping/trim.rs",
+    "src/transport/shm/mapping.rs",
+    "src/transport/shm/mapping/sealed.rs",
+    "src/transport/shm/mapping/trim.rs",
     "crates/gpc-bnr/src/supervisor/spawn.rs",
     "crates/gpc-capi/src/abi/*.rs",
     "crates/gpc-capi/src/armci/*.rs",

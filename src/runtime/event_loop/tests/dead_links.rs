@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::chain::Heartbeat;
 use crate::runtime::{CallError, FuncHandle, Outcome};
+use crate::transport::ByteStream as _;
 
 /// Two nodes that are linked over TCP.
 fn linked(functions: &Functions, func: FuncHandle) -> [PolledNode; 2] {
@@ -66,8 +67,8 @@ fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
         for node in &mut nodes {
             let links = &mut node.event_loop_mut().links;
             let key = links.up(links.peers_up()[0]).unwrap();
-            let socket = links.links.get(key).unwrap().socket.tcp().unwrap();
-            let system = socket2::SockRef::from(socket);
+            let socket = links.links.get(key).unwrap().socket.descriptor();
+            let system = socket2::SockRef::from(&socket);
             let limit = system.tcp_user_timeout().unwrap();
             let set = system.keepalive().unwrap().then(|| {
                 [
@@ -92,7 +93,7 @@ fn an_announced_pause_is_granted_by_the_system_too() {
         nodes[1].pause(Duration::from_secs(pause)).unwrap();
         let limit = |node: &EventLoop| {
             let link = node.links.links.get(only_link(node)).unwrap();
-            socket2::SockRef::from(link.socket.tcp().unwrap()).tcp_user_timeout().unwrap().unwrap()
+            socket2::SockRef::from(&link.socket.descriptor()).tcp_user_timeout().unwrap().unwrap()
         };
         // More turns than the announcement takes, fewer than a hang.
         let granted = (0..1_000_000).any(|_| {
@@ -107,9 +108,9 @@ fn an_announced_pause_is_granted_by_the_system_too() {
 fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
     let other = nodes[1].event_loop_mut();
     let key = only_link(other);
-    let socket = other.links.links.get(key).unwrap().socket.tcp().unwrap();
+    let socket = other.links.links.get(key).unwrap().socket.descriptor();
     // What comes is not read: the system says at once that the connection is gone.
-    socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+    socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
     let now = other.ask_time();
     other.links.close(now, key, "the test breaks it");
     other.take_in();

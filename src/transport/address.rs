@@ -40,7 +40,7 @@ pub struct AddressError {
 
 /// Exclusive bound of the length of a Unix socket's path or name, bytes: the system's `sun_path` has 108, the last of
 /// them zero.
-pub(super) const UNIX_PATH: usize = 108;
+pub(crate) const UNIX_PATH: usize = 108;
 
 impl Address {
     /// Whether only this machine can reach it: a loopback address or a Unix socket.

@@ -16,7 +16,7 @@ mod mapping;
 mod ring;
 mod socket;
 
-pub(super) use extents::Extents;
-pub(super) use mapping::give_back;
+pub(crate) use extents::Extents;
+pub(crate) use mapping::give_back;
 pub use mapping::{large_apart, one_heap};
 pub(super) use socket::RingSocket;

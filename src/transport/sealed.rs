@@ -5,9 +5,14 @@
 //! complete received record is decrypted into the reader's buffer if it fits there.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
+use mio::event::Source;
 use mio::net::TcpStream;
 
+use super::byte_stream::{ByteStream, SharedMemory};
+use super::keepalive::Keepalive;
 use super::sending::send;
 use crate::link::peering::{LENGTH_BYTES, RECORD_MAX, Session, TAG};
 
@@ -59,7 +64,7 @@ impl Bytes {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct SealedSocket {
+pub(crate) struct SealedSocket {
     stream: TcpStream,
     session: Box<dyn Session>,
     /// Received, and not decrypted yet.
@@ -90,33 +95,6 @@ impl SealedSocket {
             gathered: Vec::new(),
             heard: false,
         }
-    }
-
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-
-    pub(super) fn stream_mut(&mut self) -> &mut TcpStream {
-        &mut self.stream
-    }
-
-    /// Whether encrypted bytes wait for the socket.
-    pub(super) fn is_holding(&self) -> bool {
-        !self.sealed.used().is_empty()
-    }
-
-    /// Whether bytes have arrived since the last call.
-    pub(super) fn take_heard(&mut self) -> bool {
-        std::mem::take(&mut self.heard)
-    }
-
-    /// Releases memory that is not in use.
-    pub(super) fn release_spare_memory(&mut self) {
-        for bytes in [&mut self.came, &mut self.plain, &mut self.sealed] {
-            bytes.release();
-        }
-        self.gathered = Vec::new();
-        self.read = READ.0;
     }
 
     /// Writes the records that wait.
@@ -242,6 +220,55 @@ impl SealedSocket {
         Ok(written)
     }
 }
+
+impl ByteStream for SealedSocket {
+    fn name(&self) -> &'static str {
+        "encrypted TCP"
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.stream
+    }
+
+    fn keep_alive(&self, keepalive: Keepalive) {
+        self.stream.keep_alive(keepalive);
+    }
+
+    fn allow_pause(&self, keepalive: Keepalive, pause: Duration) {
+        self.stream.allow_pause(keepalive, pause);
+    }
+
+    fn has_room(&self) -> bool {
+        !self.is_holding() && self.stream.has_room()
+    }
+
+    fn prepare_for_bulk(&self, segment: usize) {
+        self.stream.prepare_for_bulk(segment);
+    }
+
+    /// Whether encrypted bytes wait for the socket.
+    fn is_holding(&self) -> bool {
+        !self.sealed.used().is_empty()
+    }
+
+    fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
+    fn release_spare_memory(&mut self) {
+        for bytes in [&mut self.came, &mut self.plain, &mut self.sealed] {
+            bytes.release();
+        }
+        self.gathered = Vec::new();
+        self.read = READ.0;
+    }
+}
+
+impl SharedMemory for SealedSocket {}
 
 #[cold]
 fn broken(why: &'static str) -> io::Error {

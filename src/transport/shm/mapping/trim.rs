@@ -24,7 +24,7 @@ mod gnu {
 }
 
 /// Gives back all whole pages that nothing lies in.
-pub(in crate::runtime) fn give_back() {
+pub(crate) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     gnu::malloc_trim(0);
 }

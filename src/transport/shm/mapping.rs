@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) use self::sealed::{Region, SealedFile, View};
-pub(in crate::runtime) use self::trim::give_back;
+pub(crate) use self::trim::give_back;
 pub use self::trim::{large_apart, one_heap};
 use super::ring::{CONTROL, Memory};
 

@@ -15,7 +15,7 @@ use rustix::param::page_size;
 
 /// A descriptor of memory that keeps its bytes for good.
 #[derive(Debug)]
-pub(in crate::runtime::shm) struct SealedFile {
+pub(in crate::transport::shm) struct SealedFile {
     descriptor: OwnedFd,
     length: usize,
 }
@@ -25,7 +25,7 @@ impl SealedFile {
     ///
     /// # Errors
     /// The system's; or it has no such memory.
-    pub(in crate::runtime::shm) fn of(bytes: &[u8]) -> io::Result<SealedFile> {
+    pub(in crate::transport::shm) fn of(bytes: &[u8]) -> io::Result<SealedFile> {
         Ok(SealedFile { descriptor: sealed(bytes)?, length: bytes.len() })
     }
 
@@ -33,16 +33,16 @@ impl SealedFile {
     ///
     /// # Errors
     /// When it is not of exactly this length, or its bytes could still change or vanish; and the system's.
-    pub(in crate::runtime::shm) fn open(descriptor: OwnedFd, length: usize) -> io::Result<SealedFile> {
+    pub(in crate::transport::shm) fn open(descriptor: OwnedFd, length: usize) -> io::Result<SealedFile> {
         check(&descriptor, length)?;
         Ok(SealedFile { descriptor, length })
     }
 
-    pub(in crate::runtime::shm) fn length(&self) -> usize {
+    pub(in crate::transport::shm) fn length(&self) -> usize {
         self.length
     }
 
-    pub(in crate::runtime::shm) fn descriptor(&self) -> &OwnedFd {
+    pub(in crate::transport::shm) fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
     }
 
@@ -50,7 +50,7 @@ impl SealedFile {
     ///
     /// # Errors
     /// The system's.
-    pub(in crate::runtime::shm) fn map(&self) -> io::Result<Mapped> {
+    pub(in crate::transport::shm) fn map(&self) -> io::Result<Mapped> {
         // SAFETY: a new mapping at a place that the system chooses touches nothing there is.
         let start = unsafe { mmap(std::ptr::null_mut(), self.length, READ, SHARED, &self.descriptor, 0)? };
         let start = NonNull::new(start.cast()).ok_or_else(at_zero)?;
@@ -61,7 +61,7 @@ impl SealedFile {
     ///
     /// # Errors
     /// The system's.
-    pub(in crate::runtime::shm) fn read(&self, offset: usize, into: &mut [u8]) -> io::Result<()> {
+    pub(in crate::transport::shm) fn read(&self, offset: usize, into: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         while done < into.len() {
             match pread(&self.descriptor, &mut into[done..], (offset + done) as u64) {
@@ -83,7 +83,7 @@ const SHARED: MapFlags = MapFlags::PRIVATE;
 
 /// The bytes of sealed memory, mapped.
 #[derive(Debug)]
-pub(in crate::runtime::shm) struct Mapped {
+pub(in crate::transport::shm) struct Mapped {
     start: NonNull<u8>,
     length: usize,
 }
@@ -112,7 +112,7 @@ impl Drop for Mapped {
 ///
 /// The addresses are reserved, which takes no memory; pages come with what is put there.
 #[derive(Debug)]
-pub(in crate::runtime::shm) struct Region {
+pub(in crate::transport::shm) struct Region {
     reserved: Arc<Reserved>,
     /// Bytes that are there. They do not change any more; those up to the end of their page are this value's to write.
     filled: usize,
@@ -123,7 +123,7 @@ impl Region {
     ///
     /// # Errors
     /// When there are not as many.
-    pub(in crate::runtime::shm) fn reserve(length: usize) -> io::Result<Region> {
+    pub(in crate::transport::shm) fn reserve(length: usize) -> io::Result<Region> {
         let pages = length.checked_next_multiple_of(page_size()).ok_or(io::ErrorKind::OutOfMemory)?;
         let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping at a place that the system chooses touches nothing there is.
@@ -132,7 +132,7 @@ impl Region {
         Ok(Region { reserved: Arc::new(Reserved { start, length, pages, lost: OnceLock::new() }), filled: 0 })
     }
 
-    pub(in crate::runtime::shm) fn filled(&self) -> usize {
+    pub(in crate::transport::shm) fn filled(&self) -> usize {
         self.filled
     }
 
@@ -140,7 +140,7 @@ impl Region {
     ///
     /// # Errors
     /// The system's, or when it is longer than what is left; then nothing has changed.
-    pub(in crate::runtime::shm) fn lay(&mut self, memory: &SealedFile) -> io::Result<()> {
+    pub(in crate::transport::shm) fn lay(&mut self, memory: &SealedFile) -> io::Result<()> {
         let page = page_size();
         self.fits(memory.length)?;
         let whole = if self.filled.is_multiple_of(page) { memory.length / page * page } else { 0 };
@@ -166,7 +166,7 @@ impl Region {
     ///
     /// # Errors
     /// The system's, or when they are more than what is left; then nothing has changed.
-    pub(in crate::runtime::shm) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(in crate::transport::shm) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.fits(bytes.len())?;
         let page = page_size();
         let end = self.filled + bytes.len();
@@ -189,7 +189,7 @@ impl Region {
     }
 
     /// Some of what is there.
-    pub(in crate::runtime::shm) fn view(&self, range: Range<usize>) -> View {
+    pub(in crate::transport::shm) fn view(&self, range: Range<usize>) -> View {
         assert!(range.start <= range.end && range.end <= self.filled, "what has not come cannot be read");
         View { reserved: self.reserved.clone(), range }
     }
@@ -204,7 +204,7 @@ impl Region {
 
 /// Some of the bytes of a region, which do not change any more.
 #[derive(Debug)]
-pub(in crate::runtime::shm) struct View {
+pub(in crate::transport::shm) struct View {
     reserved: Arc<Reserved>,
     range: Range<usize>,
 }

@@ -5,9 +5,10 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::replace;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use mio::event::Source;
 use mio::net::UnixStream;
 use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, send};
@@ -18,7 +19,9 @@ use super::handover;
 use super::lane::{CAME_MAX, Lane};
 use super::mapping::{Half, Mapping, Which};
 use super::ring::{Broken, Reader, Writer};
-use crate::runtime::sending::send_parts;
+use crate::link::peering::{Source as PeerAddress, Transport as Between};
+use crate::transport::byte_stream::{ByteStream, Descriptors, SharedMemory};
+use crate::transport::sending::send_parts;
 use crate::wire::body::Extent;
 
 /// Times that a socket says that a bell came before the bells are read, where there is something that they rang for: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
@@ -26,7 +29,7 @@ const UNREAD_MAX: u32 = 32;
 
 /// A Unix socket, perhaps with rings.
 #[derive(Debug)]
-pub(in crate::runtime) struct RingSocket {
+pub(crate) struct RingSocket {
     stream: UnixStream,
     state: State,
 }
@@ -63,137 +66,13 @@ struct Rings {
 
 impl RingSocket {
     /// A socket that this side connects, to offer memory if the system has any.
-    pub(in crate::runtime) fn connecting(stream: UnixStream) -> RingSocket {
+    pub(crate) fn connecting(stream: UnixStream) -> RingSocket {
         RingSocket { stream, state: State::Offering }
     }
 
     /// A socket that the peer has connected.
-    pub(in crate::runtime) fn accepted(stream: UnixStream) -> RingSocket {
+    pub(crate) fn accepted(stream: UnixStream) -> RingSocket {
         RingSocket { stream, state: State::Expecting }
-    }
-
-    pub(in crate::runtime) fn stream(&self) -> &UnixStream {
-        &self.stream
-    }
-
-    pub(in crate::runtime) fn stream_mut(&mut self) -> &mut UnixStream {
-        &mut self.stream
-    }
-
-    /// Whether bytes go through rings.
-    pub(in crate::runtime) fn has_rings(&self) -> bool {
-        matches!(self.state, State::Rings(_))
-    }
-
-    /// Whether the peer's first bytes brought memory that can be used.
-    pub(in crate::runtime) fn has_memory(&self) -> bool {
-        matches!(self.state, State::Brought(_))
-    }
-
-    /// Both sides have the memory: every byte after the hellos goes through the rings, and data by descriptor where both take them so. False when this side has no memory to use.
-    pub(in crate::runtime) fn use_rings(&mut self, by_descriptor: bool) -> bool {
-        let (mapping, written, read) = match replace(&mut self.state, State::Plain) {
-            State::Offered(mapping) => (mapping, Which::First, Which::Second),
-            State::Brought(mapping) => (mapping, Which::Second, Which::First),
-            other => {
-                self.state = other;
-                return false;
-            }
-        };
-        let mapping = Arc::new(mapping);
-        let writer = Writer::new(Half::new(mapping.clone(), written));
-        let reader = Reader::new(Half::new(mapping, read));
-        let lane = by_descriptor.then(Lane::default);
-        self.state = State::Rings(Rings { reader, writer, unread: 0, closed: false, lane, wrong: None });
-        true
-    }
-
-    /// The hellos are through, and there will be no rings.
-    pub(in crate::runtime) fn use_none(&mut self) {
-        self.state = State::Plain;
-    }
-
-    /// The system says that something happened on the socket: a bell, or the peer has gone.
-    pub(in crate::runtime) fn rung(&mut self, closed: bool) {
-        if let State::Rings(rings) = &mut self.state {
-            rings.rung(&mut self.stream, closed);
-        }
-    }
-
-    /// Whether there is something to read in a ring, or room for what found none.
-    pub(in crate::runtime) fn has_come(&self) -> bool {
-        match &self.state {
-            State::Rings(rings) => rings.reader.has_bytes() || rings.writer.has_room_again(),
-            _ => false,
-        }
-    }
-
-    /// Whether there is room again for what found none.
-    pub(in crate::runtime) fn has_room_again(&self) -> bool {
-        matches!(&self.state, State::Rings(rings) if rings.writer.has_room_again())
-    }
-
-    /// From now on the peer rings for what it writes.
-    pub(in crate::runtime) fn sleep(&self) {
-        if let State::Rings(rings) = &self.state {
-            rings.reader.sleep();
-        }
-    }
-
-    /// From now on the peer need not ring.
-    pub(in crate::runtime) fn wake(&self) {
-        if let State::Rings(rings) = &self.state {
-            rings.reader.wake();
-        }
-    }
-
-    /// Whether data go by descriptor.
-    pub(in crate::runtime) fn takes_descriptors(&self) -> bool {
-        matches!(&self.state, State::Rings(Rings { lane: Some(_), .. }))
-    }
-
-    /// Whether a descriptor may be handed over now. If not, something is told when the peer has taken some.
-    ///
-    /// # Errors
-    /// When the peer has broken the ring.
-    pub(in crate::runtime) fn has_room_for_descriptor(&mut self) -> io::Result<bool> {
-        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return Ok(false) };
-        Ok(lane.has_room(writer.read_by_now().map_err(broken)?)
-            || lane.has_room(writer.wait_for_reader().map_err(broken)?))
-    }
-
-    /// Hands sealed memory over; its frame will be the last of so many bytes that are to be written. False when it must go another way.
-    pub(in crate::runtime) fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
-        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return false };
-        let Some(descriptor) = descriptor(&**extent) else { return false };
-        let end = writer.produced() + queued as u64;
-        let given = lane.give(&self.stream, descriptor, extent.length(), end);
-        given.inspect_err(|error| debug!(%error, "data go through a ring, not by descriptor")).is_ok()
-    }
-
-    /// Nothing waits to be written.
-    pub(in crate::runtime) fn stop_waiting(&mut self) {
-        if let State::Rings(rings) = &mut self.state {
-            rings.writer.stop_waiting();
-        }
-    }
-
-    /// The next sealed memory that the peer has handed over, of so many bytes.
-    ///
-    /// # Errors
-    /// When there is none, or none that is good.
-    pub(in crate::runtime) fn take_descriptor(
-        &mut self,
-        length: usize,
-        node: &Extents,
-    ) -> io::Result<Extent> {
-        let State::Rings(Rings { lane: Some(lane), unread, .. }) = &mut self.state else {
-            return Err(io::Error::new(ErrorKind::InvalidData, "the link takes no descriptors"));
-        };
-        node.give_place();
-        let descriptor = lane.take(&self.stream)?;
-        *unread = 0;
-        node.take(descriptor, length)
     }
 
     /// Writes the first bytes of a connection, and memory with them, if the system has any and lets it go.
@@ -235,6 +114,151 @@ impl RingSocket {
             State::Brought,
         );
         received
+    }
+}
+
+impl ByteStream for RingSocket {
+    fn name(&self) -> &'static str {
+        if self.is_polled() { "rings in shared memory" } else { self.stream.name() }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.stream
+    }
+
+    fn origin(&self) -> (Between, Option<PeerAddress>) {
+        self.stream.origin()
+    }
+
+    fn whence(&self) -> String {
+        self.stream.whence()
+    }
+
+    fn peer_user(&self) -> io::Result<Option<u32>> {
+        self.stream.peer_user()
+    }
+
+    /// With rings, the reader notifies the writer when it has freed space.
+    fn reports_each_read(&self) -> bool {
+        !self.is_polled()
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_polled() || self.stream.has_room()
+    }
+
+    fn prepare_for_bulk(&self, segment: usize) {
+        self.stream.prepare_for_bulk(segment);
+    }
+}
+
+impl SharedMemory for RingSocket {
+    fn offers_memory(&self) -> bool {
+        matches!(self.state, State::Offering | State::Offered(_))
+    }
+
+    fn has_memory(&self) -> bool {
+        matches!(self.state, State::Brought(_))
+    }
+
+    fn use_memory(&mut self, by_descriptor: bool) -> bool {
+        let (mapping, written, read) = match replace(&mut self.state, State::Plain) {
+            State::Offered(mapping) => (mapping, Which::First, Which::Second),
+            State::Brought(mapping) => (mapping, Which::Second, Which::First),
+            other => {
+                self.state = other;
+                return false;
+            }
+        };
+        let mapping = Arc::new(mapping);
+        let writer = Writer::new(Half::new(mapping.clone(), written));
+        let reader = Reader::new(Half::new(mapping, read));
+        let lane = by_descriptor.then(Lane::default);
+        self.state = State::Rings(Rings { reader, writer, unread: 0, closed: false, lane, wrong: None });
+        true
+    }
+
+    fn use_no_memory(&mut self) {
+        self.state = State::Plain;
+    }
+
+    #[inline]
+    fn is_polled(&self) -> bool {
+        matches!(self.state, State::Rings(_))
+    }
+
+    #[inline]
+    fn has_come(&self) -> bool {
+        match &self.state {
+            State::Rings(rings) => rings.reader.has_bytes() || rings.writer.has_room_again(),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn has_room_again(&self) -> bool {
+        matches!(&self.state, State::Rings(rings) if rings.writer.has_room_again())
+    }
+
+    fn sleep(&self) {
+        if let State::Rings(rings) = &self.state {
+            rings.reader.sleep();
+        }
+    }
+
+    fn wake(&self) {
+        if let State::Rings(rings) = &self.state {
+            rings.reader.wake();
+        }
+    }
+
+    fn notified(&mut self, closed: bool) {
+        if let State::Rings(rings) = &mut self.state {
+            rings.rung(&mut self.stream, closed);
+        }
+    }
+
+    fn descriptors(&mut self) -> Option<&mut dyn Descriptors> {
+        match &self.state {
+            State::Rings(Rings { lane: Some(_), .. }) => Some(self),
+            _ => None,
+        }
+    }
+}
+
+impl Descriptors for RingSocket {
+    fn find_room(&mut self) -> io::Result<bool> {
+        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return Ok(false) };
+        Ok(lane.has_room(writer.read_by_now().map_err(broken)?)
+            || lane.has_room(writer.wait_for_reader().map_err(broken)?))
+    }
+
+    fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
+        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return false };
+        let Some(descriptor) = descriptor(&**extent) else { return false };
+        let end = writer.produced() + queued as u64;
+        let given = lane.give(&self.stream, descriptor, extent.length(), end);
+        given.inspect_err(|error| debug!(%error, "data go through a ring, not by descriptor")).is_ok()
+    }
+
+    fn stop_waiting(&mut self) {
+        if let State::Rings(rings) = &mut self.state {
+            rings.writer.stop_waiting();
+        }
+    }
+
+    fn take(&mut self, length: usize, node: &Extents) -> io::Result<Extent> {
+        let State::Rings(Rings { lane: Some(lane), unread, .. }) = &mut self.state else {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the link takes no descriptors"));
+        };
+        node.give_place();
+        let descriptor = lane.take(&self.stream)?;
+        *unread = 0;
+        node.take(descriptor, length)
     }
 }
 
@@ -378,7 +402,7 @@ mod tests {
         let mut pair = [RingSocket::connecting(one), RingSocket::accepted(two)];
         assert_eq!(pair[0].write(b"hello").unwrap(), 5);
         assert_eq!(pair[1].read(&mut [0; 9]).unwrap(), 5);
-        assert!(pair.iter_mut().all(|socket| socket.use_rings(true)));
+        assert!(pair.iter_mut().all(|socket| socket.use_memory(true)));
         pair
     }
 
@@ -386,10 +410,10 @@ mod tests {
     fn is_found([from, to]: &mut [RingSocket; 2], descriptors: usize) -> bool {
         let descriptor: OwnedFd = std::io::pipe().unwrap().0.into();
         for _ in 0..descriptors {
-            handover::send(from.stream(), &[IoSlice::new(&[1])], descriptor.as_fd()).unwrap();
+            handover::send(&from.stream, &[IoSlice::new(&[1])], descriptor.as_fd()).unwrap();
         }
-        to.rung(false);
-        ioctl_fionread(to.stream()).unwrap() == 0
+        to.notified(false);
+        ioctl_fionread(&to.stream).unwrap() == 0
     }
 
     /// A peer that passed descriptors without their frames could have twice as many open here as may be on their way.
@@ -403,8 +427,8 @@ mod tests {
         let half = CAME_MAX / 2;
         assert!(!is_found(&mut sockets, half));
         // After many events the socket is read in any case.
-        (1..UNREAD_MAX).for_each(|_| sockets[1].rung(false));
-        assert_eq!(ioctl_fionread(sockets[1].stream()).unwrap(), 0);
+        (1..UNREAD_MAX).for_each(|_| sockets[1].notified(false));
+        assert_eq!(ioctl_fionread(&sockets[1].stream).unwrap(), 0);
         assert!(!is_found(&mut sockets, half));
         assert!(is_found(&mut sockets, 1));
         assert_eq!(sockets[1].read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::Other);

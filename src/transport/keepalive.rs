@@ -9,7 +9,6 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
-use super::socket::Socket;
 use crate::chain::Heartbeat;
 
 /// Maximum time in seconds, and maximum number of probes, that Linux accepts.
@@ -19,7 +18,7 @@ const PROBES_MAX: u64 = 127;
 /// When the system probes an idle link, and when it gives the link up. The times are multiples of the heartbeat's, so
 /// that the system never gives up a peer that the heartbeat would still wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Keepalive {
+pub(crate) struct Keepalive {
     /// Silence before the first probe.
     idle: Duration,
     /// Time between two probes.
@@ -29,7 +28,7 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     /// Probes an idle link after the heartbeat's silence, and gives it up after the same silence again.
-    pub(super) fn of(heartbeat: Heartbeat) -> Keepalive {
+    pub(crate) fn of(heartbeat: Heartbeat) -> Keepalive {
         let Heartbeat { every, dead_after } = heartbeat.asking_often();
         let (idle, every) = (seconds(dead_after), seconds(every));
         let probes = idle.div_ceil(every).clamp(1, PROBES_MAX);
@@ -41,13 +40,12 @@ impl Keepalive {
     }
 
     /// How long a link may stay without any acknowledgement.
-    pub(super) fn limit(self) -> Duration {
+    pub(crate) fn limit(self) -> Duration {
         self.idle + self.every * self.probes
     }
 
     /// Enables keepalive on a socket. If the system does not support it, only the heartbeat is left.
-    pub(super) fn watch(self, socket: &Socket) {
-        let Some(stream) = socket.tcp() else { return };
+    pub(super) fn watch(self, stream: &TcpStream) {
         let keepalive = TcpKeepalive::new().with_time(self.idle).with_interval(self.every);
         #[cfg(target_os = "linux")]
         let keepalive = keepalive.with_retries(self.probes);
@@ -57,8 +55,7 @@ impl Keepalive {
 
     /// The peer announces a pause in which it reads nothing: bytes may stay unacknowledged for that long, too. The
     /// limit never shrinks, since the peer reads queued bytes only some time after the end of a pause.
-    pub(super) fn allow_pause(self, socket: &Socket, pause: Duration) {
-        let Some(stream) = socket.tcp() else { return };
+    pub(super) fn allow_pause(self, stream: &TcpStream, pause: Duration) {
         let wanted = self.limit() + pause;
         if limit_of(stream).is_some_and(|limit| limit < wanted) {
             set_limit(stream, wanted);
@@ -124,12 +121,12 @@ mod tests {
     fn a_pause_extends_the_limit_of_a_link_which_never_shrinks() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (socket, keepalive) = (Socket::Tcp(stream), of(2_000, 10_000));
-        let limit = || limit_of(socket.tcp().unwrap());
-        keepalive.watch(&socket);
+        let keepalive = of(2_000, 10_000);
+        let limit = || limit_of(&stream);
+        keepalive.watch(&stream);
         assert_eq!(limit(), Some(Duration::from_secs(20)));
         for (pause, expected) in [(60, 80), (5, 80), (0, 80), (61, 81)] {
-            keepalive.allow_pause(&socket, Duration::from_secs(pause));
+            keepalive.allow_pause(&stream, Duration::from_secs(pause));
             assert_eq!(limit(), Some(Duration::from_secs(expected)));
         }
     }

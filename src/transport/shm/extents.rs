@@ -34,7 +34,7 @@ const RECENT_MAX: usize = 4;
 
 /// What a node needs to know of its sealed memory. Cloning shares it.
 #[derive(Clone, Debug, Default)]
-pub(in crate::runtime) struct Extents(Arc<Shared>);
+pub(crate) struct Extents(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -54,7 +54,7 @@ struct Shared {
 
 impl Extents {
     /// Sealed memory with these bytes: what was made of the same a moment ago, or a copy. `None` where the system has none.
-    pub(in crate::runtime) fn seal(&self, bytes: &Bytes) -> Option<Extent> {
+    pub(crate) fn seal(&self, bytes: &Bytes) -> Option<Extent> {
         let mut recent = self.recent();
         let same = |(of, _): &&(Bytes, Extent)| (of.as_ptr(), of.len()) == (bytes.as_ptr(), bytes.len());
         if let Some((_, extent)) = recent.iter().find(same) {
@@ -72,17 +72,17 @@ impl Extents {
     }
 
     /// Whether anything that was made is remembered.
-    pub(in crate::runtime) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         !self.recent().is_empty()
     }
 
     /// Forgets what was made: nobody sends it any more.
-    pub(in crate::runtime) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.recent().clear();
     }
 
     /// Keeps a place for a descriptor that comes, as long as there is one; says whether there is.
-    pub(in crate::runtime) fn keep_place(&self) -> bool {
+    pub(crate) fn keep_place(&self) -> bool {
         let mut place = self.place();
         if place.is_none() {
             // Not one of a socket, which would stay open with it.
@@ -116,7 +116,7 @@ impl Extents {
 
     /// Number of open descriptors of sealed memory, and of reserved addresses.
     #[cfg(feature = "snapshot")]
-    pub(in crate::runtime) fn held(&self) -> (usize, usize) {
+    pub(crate) fn held(&self) -> (usize, usize) {
         let place = usize::from(self.place().is_some());
         let descriptors = self.recent().len() + place + self.0.held.load(Ordering::Relaxed) as usize;
         (descriptors, self.0.addresses.load(Ordering::Relaxed) as usize)

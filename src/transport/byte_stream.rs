@@ -1,0 +1,199 @@
+//! What a link asks of the bytes' way to its peer. The rest of the node asks these questions, and never which transport
+//! it is.
+
+use std::fmt::Debug;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use mio::event::Source;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+
+use super::keepalive::Keepalive;
+use crate::link::peering::{Source as PeerAddress, Transport as Between};
+use crate::wire::body::Extent;
+
+/// The poll event of a socket whose other end is closed, even if bytes are still unread.
+#[cfg(target_os = "linux")]
+const ENDED: PollFlags = PollFlags::RDHUP;
+
+/// These systems report only the end of both directions; the end of one is found by reading.
+#[cfg(not(target_os = "linux"))]
+const ENDED: PollFlags = PollFlags::HUP;
+
+/// A connection that carries the bytes of one link in both directions, in order. Nothing here waits.
+pub(crate) trait ByteStream: Read + Write + Debug {
+    /// The name, for people.
+    fn name(&self) -> &'static str;
+
+    /// The socket that the system watches.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// The same, for the event loop.
+    fn source(&mut self) -> &mut dyn Source;
+
+    /// Whether a connection that has been opened is connected. If not, an event reports when it is.
+    fn connects_at_once(&self) -> bool {
+        true
+    }
+
+    /// The error of a failed connection attempt, if there is one.
+    fn connect_error(&self) -> io::Result<Option<io::Error>> {
+        SockRef::from(&self.descriptor()).take_error()
+    }
+
+    /// Whether it is connected by now.
+    fn is_connected(&self) -> bool {
+        SockRef::from(&self.descriptor()).peer_addr().is_ok()
+    }
+
+    /// Whether the other end is closed, though received bytes may still be unread.
+    fn is_ended(&self) -> bool {
+        let mut asked = [PollFd::from_borrowed_fd(self.descriptor(), ENDED)];
+        let answered = poll(&mut asked, Some(&Timespec::default()));
+        answered.is_ok_and(|count| count > 0) && !asked[0].revents().is_empty()
+    }
+
+    /// What lies between this process and the peer, and the source address of the connection as a number.
+    fn origin(&self) -> (Between, Option<PeerAddress>) {
+        // A peer that has gone has no address: its bytes are rejected like those of strangers.
+        let Ok(address) = peer_address(self.descriptor()) else { return (Between::Network, None) };
+        let ip = address.ip().to_canonical();
+        let bits = match ip {
+            IpAddr::V4(ip) => ip.to_bits().into(),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        (if ip.is_loopback() { Between::Loopback } else { Between::Network }, Some(bits))
+    }
+
+    /// The address of the other end, for people.
+    fn whence(&self) -> String {
+        let address = peer_address(self.descriptor());
+        address.map_or_else(|_| "an address that is gone".into(), |address| address.to_string())
+    }
+
+    /// The user of the process at the other end; `None` if the system does not tell.
+    ///
+    /// # Errors
+    /// If it should tell and cannot.
+    fn peer_user(&self) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
+
+    /// Has the system probe the connection while it is idle.
+    fn keep_alive(&self, _keepalive: Keepalive) {}
+
+    /// The peer announces a pause in which it reads nothing.
+    fn allow_pause(&self, _keepalive: Keepalive, _pause: Duration) {}
+
+    /// Whether the system reports each read of the peer to a writer, which would wake the writer for every message.
+    fn reports_each_read(&self) -> bool {
+        false
+    }
+
+    /// Whether there is room for bytes; over a network, whether few or no bytes are still unsent. If not, the system
+    /// reports when there is.
+    fn has_room(&self) -> bool {
+        let mut sockets = [PollFd::from_borrowed_fd(self.descriptor(), PollFlags::OUT)];
+        // If the poll fails, a write reports the error.
+        poll(&mut sockets, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+    }
+
+    /// Prepares for long data in segments of this many bytes: bounds what is buffered to about one segment, since a
+    /// small message may have to wait behind it.
+    fn prepare_for_bulk(&self, segment: usize);
+
+    /// Whether written bytes are buffered here until the system takes them: [`flush`](Write::flush) writes these.
+    fn is_holding(&self) -> bool {
+        false
+    }
+
+    /// Returns true once after bytes have arrived that could not be read yet.
+    fn take_heard(&mut self) -> bool {
+        false
+    }
+
+    /// Releases memory that is not in use.
+    fn release_spare_memory(&mut self) {}
+}
+
+/// Questions to a transport that may have memory which both processes see. Without it, they have the answers here.
+pub(crate) trait SharedMemory {
+    /// Whether this side offers memory with its first bytes.
+    fn offers_memory(&self) -> bool {
+        false
+    }
+
+    /// Whether the peer's first bytes have brought memory that can be used.
+    fn has_memory(&self) -> bool {
+        false
+    }
+
+    /// Both sides have the memory: later bytes go through it, and long data by descriptor if both take them so. Returns
+    /// false if there is no memory.
+    fn use_memory(&mut self, _by_descriptor: bool) -> bool {
+        false
+    }
+
+    /// The hellos are exchanged, and no memory is used.
+    fn use_no_memory(&mut self) {}
+
+    /// Whether the connection can be polled without a system call, since its bytes go through memory. Then the reader
+    /// makes room, and there is no wire.
+    fn is_polled(&self) -> bool {
+        false
+    }
+
+    /// Whether bytes have come, or there is room for those that found none.
+    fn has_come(&self) -> bool {
+        false
+    }
+
+    /// Whether there is room again for bytes that found none.
+    fn has_room_again(&self) -> bool {
+        false
+    }
+
+    /// From now on the peer notifies this side through the system.
+    fn sleep(&self) {}
+
+    /// From now on the peer need not notify.
+    fn wake(&self) {}
+
+    /// The system has reported a notification of the peer, or its end.
+    fn notified(&mut self, _closed: bool) {}
+
+    /// The way for long data that pass by descriptor; `None` if they do not.
+    fn descriptors(&mut self) -> Option<&mut dyn Descriptors> {
+        None
+    }
+}
+
+/// Passes sealed memory by descriptor, beside the bytes.
+pub(crate) trait Descriptors {
+    /// Whether a descriptor may be handed over now. If not, there is room again when the peer has taken some.
+    ///
+    /// # Errors
+    /// If the peer has broken the shared memory.
+    fn find_room(&mut self) -> io::Result<bool>;
+
+    /// Hands sealed memory over; its frame will be the last of `queued` bytes that are to be written. Returns false if
+    /// the data must go another way.
+    fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool;
+
+    /// Nothing waits to be written.
+    fn stop_waiting(&mut self);
+
+    /// Takes the next sealed memory of this length that the peer has handed over.
+    ///
+    /// # Errors
+    /// If there is none, or it does not have the required form.
+    fn take(&mut self, length: usize, node: &super::Extents) -> io::Result<Extent>;
+}
+
+fn peer_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    let address = SockRef::from(&socket).peer_addr()?;
+    address.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
