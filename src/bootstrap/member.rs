@@ -120,6 +120,18 @@ impl Serving {
             _ => Ok(Loss::Left),
         }
     }
+
+    /// How id 0 has gone; `None` as long as it is there, as far as this process can detect it now. Waits for no event;
+    /// it may wait some seconds to open a lost link again. Always `None` at id 0. `node` is the member's.
+    ///
+    /// # Errors
+    /// If the node has ended.
+    pub fn left_by_now(&mut self, node: &Node) -> Result<Option<Loss>, BootstrapError> {
+        match (&mut self.watch, &self.root) {
+            (Some(watch), Some(root)) => watch.left_by_now(node, root),
+            _ => Ok(None),
+        }
+    }
 }
 
 impl Deref for Member {

@@ -133,33 +133,25 @@ impl Watch {
         }
     }
 
-    /// Waits until the link with the watched id is lost for good, and returns the loss. Reopens the link if it was
-    /// closed.
-    fn until_lost(&mut self, node: &Node) -> Result<Loss, BootstrapError> {
-        // Terminates when the link is lost for good.
-        loop {
-            if self.events.missed() > 0 {
-                self.events = node.events()?;
-                self.watched.forget();
-            }
-            self.catch_up();
-            match self.watched.link {
-                Link::Lost(loss) if !is_passing(loss) => return Ok(loss),
-                Link::Up => {}
-                Link::None | Link::Lost(_) => {
-                    // Later events report the state of the link, unless no link could be made.
-                    if !self.meets(node) {
-                        return Ok(self.missing);
-                    }
-                    self.watched.link = Link::Up;
+    /// How the link with the watched id was lost for good, if it was. Reopens the link if it was closed.
+    fn lost_by_now(&mut self, node: &Node) -> Result<Option<Loss>, BootstrapError> {
+        if self.events.missed() > 0 {
+            self.events = node.events()?;
+            self.watched.forget();
+        }
+        self.catch_up();
+        match self.watched.link {
+            Link::Lost(loss) if !is_passing(loss) => return Ok(Some(loss)),
+            Link::Up => {}
+            Link::None | Link::Lost(_) => {
+                // Later events report the state of the link, unless no link could be made.
+                if !self.meets(node) {
+                    return Ok(Some(self.missing));
                 }
-            }
-            match self.events.recv_within(WAIT_MAX) {
-                Ok(event) => self.watched.heed(event.id, &event.kind),
-                Err(NoEvent::Yet) => {}
-                Err(NoEvent::Ended) => return Ok(Loss::Left),
+                self.watched.link = Link::Up;
             }
         }
+        Ok(None)
     }
 
     /// Links with the watched id; returns false if no process listens at its address.
@@ -176,18 +168,37 @@ impl Watch {
         false
     }
 
-    /// Waits until id 0, whose address is `root`, has gone. If the watched id goes while id 0 stays, id 0 is watched
+    /// How id 0, whose address is `root`, has gone, if it has. If the watched id goes while id 0 stays, id 0 is watched
     /// instead.
-    pub(super) fn until_left(mut self, node: &Node, root: &Address) -> Result<Loss, BootstrapError> {
-        // Terminates: each iteration waits for the end of a link, and id 0's is the last.
-        loop {
-            let loss = self.until_lost(node)?;
+    pub(super) fn left_by_now(
+        &mut self,
+        node: &Node,
+        root: &Address,
+    ) -> Result<Option<Loss>, BootstrapError> {
+        // Terminates: the second iteration watches id 0.
+        while let Some(loss) = self.lost_by_now(node)? {
             if self.watched.id == 0 || !root.is_answered(PROBE_LIMIT) {
-                return Ok(loss);
+                return Ok(Some(loss));
             }
             // Id 0 may still accept connections for a moment after it has left. The watched id may have left because id
             // 0 has, so its loss is reported if no link with id 0 comes up.
-            self = Watch { missing: loss, ..Watch::new(node, 0, root.clone(), &self.clock)? };
+            *self = Watch { missing: loss, ..Watch::new(node, 0, root.clone(), &self.clock)? };
+        }
+        Ok(None)
+    }
+
+    /// Waits until id 0, whose address is `root`, has gone.
+    pub(super) fn until_left(mut self, node: &Node, root: &Address) -> Result<Loss, BootstrapError> {
+        // Terminates: each event may be the loss of a link, and id 0's is the last.
+        loop {
+            if let Some(loss) = self.left_by_now(node, root)? {
+                return Ok(loss);
+            }
+            match self.events.recv_within(WAIT_MAX) {
+                Ok(event) => self.watched.heed(event.id, &event.kind),
+                Err(NoEvent::Yet) => {}
+                Err(NoEvent::Ended) => return Ok(Loss::Left),
+            }
         }
     }
 }

@@ -246,6 +246,23 @@ impl Context {
         )
     }
 
+    /// How id 0 has gone; `None` as long as it is there, while another thread serves, and at id 0.
+    ///
+    /// # Errors
+    /// As for [`with_node`](Self::with_node).
+    pub(crate) fn root_left(&self) -> Result<Option<Loss>> {
+        self.with_node(
+            |node| match node {
+                Running::Node(_) => Ok(None),
+                Running::Member(member, serving) => {
+                    let mut serving = serving.lock().unwrap_or_else(PoisonError::into_inner);
+                    Ok(serving.as_mut().map_or(Ok(None), |serving| serving.left_by_now(member.node()))?)
+                }
+            },
+            |_| Ok(None),
+        )
+    }
+
     /// Uses the polled node.
     ///
     /// # Errors

@@ -25,7 +25,8 @@ int ARMCI_Init_args(int *argc, char ***argv);
 /* Waits for all processes and leaves; all processes call it. */
 void ARMCI_Finalize(void);
 
-/* Waits for all processes. If that is impossible, the process ends with a message. */
+/* Waits for all processes. If that is impossible, because one has died or left, the process ends with a message. Process 0
+ * leads: if it is lost, the others notice within a second or two; of other losses they learn when process 0 waits, too. */
 void ARMCI_Barrier(void);
 
 /* Does nothing: a call that was waited for has been executed. */

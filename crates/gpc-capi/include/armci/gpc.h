@@ -3,7 +3,11 @@
  * Results: 0, or a negative status of chained_gpc.h. A failure of a function at another process is CGPC_ERR_CALL (-5);
  * cgpc_last_error has the process, its code and its message.
  *
- * Threads: any thread may make calls. Functions run on a thread of the layer, one at a time, and may make calls. */
+ * Threads: any thread may make calls. Functions run on threads of the layer, one at a time.
+ *
+ * Functions may make calls and take locks, and others run while one waits. Functions that call functions nest 4 deep; a
+ * deeper call is refused (CGPC_ERR_DEADLOCK), and so are collective operations. Calls of functions end after 5 minutes at
+ * most: functions that wait for each other's locks fail. */
 #ifndef CHAINED_GPC_GPC_H
 #define CHAINED_GPC_GPC_H
 
@@ -30,8 +34,9 @@ typedef struct {
 } gpc_hdl_t;
 
 /* A plain handler at process `to`, for a call of process `from`. It fills rhdr and rdata, which have room for rhlen and
- * rdlen bytes, and sets *rhsize and *rdsize to what it has written. It is called with GPC_INIT first. GPC_DONE: it is done.
- * Another positive number: it is called again, with GPC_WAIT. A negative number: the call fails. */
+ * rdlen bytes (256 MiB each at most), and sets *rhsize and *rdsize to what it has written. It is called with GPC_INIT
+ * first. GPC_DONE: it is done. Another positive number: it is called again, with GPC_WAIT. A negative number: the call
+ * fails. */
 typedef int (*gpc_handler_t)(int to, int from, void *hdr, int hlen, void *data, int dlen, void *rhdr, int rhlen, int *rhsize,
                              void *rdata, int rdlen, int *rdsize, int rtype);
 
@@ -50,7 +55,7 @@ typedef int (*gpc_chained_callback_t)(int from, void *hdr, int hlen, void *data,
 
 /* Registers a function of any of these types; the argument of a call says which it is. Processes that register in the same
  * order have the same numbers, which are negative. No process waits for another one: a call that arrives before its
- * function waits for it. 0: failed. */
+ * function waits for it, up to a minute. 4,096 calls of 256 MiB in all can wait at a process; more fail. 0: failed. */
 #if defined(__cplusplus)
 int ARMCI_Gpc_register(int (*func)(void));
 #else
@@ -82,10 +87,13 @@ int ARMCI_Gpc_wait(gpc_hdl_t *nbh);
 /* 0: the call has ended, and its reply is stored. 1: it has not ended. */
 int ARMCI_Gpc_test(gpc_hdl_t *nbh);
 
-/* The address at process proc of what process `from` has at ptr, in memory of ARMCI_Malloc on one host; else null. */
+/* The address at process proc of what process `from` has at ptr, in memory of ARMCI_Malloc on one host; else null. What a
+ * process has freed, others know after the next collective operation. */
 void *ARMCI_Gpc_translate(void *ptr, int proc, int from);
 
-/* The lock of a process. The holder gives it back. trylock: 1 if it was taken, else 0. */
+/* The lock of a process. The holder, which is a process, gives it back. trylock: 1 if it was taken, else 0. If the holder is
+ * lost, those that wait fail with CGPC_ERR_CALL, and the lock is free: what it protects may be half changed. If the process
+ * itself is lost, they fail, too. */
 int ARMCI_Gpc_lock(int proc);
 int ARMCI_Gpc_trylock(int proc);
 int ARMCI_Gpc_unlock(int proc);

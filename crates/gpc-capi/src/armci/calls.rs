@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use chained_gpc::{Call, CallError, Outcome, TreeName};
 
-use super::handlers::{CHAINED_PREFIX, EXEC_PREFIX, armci_hdl_t, check, gpc_hdl_t};
+use super::handlers::check;
+use super::levels;
 use super::shared::{Layer, layer};
+use super::types::{CHAINED_PREFIX, EXEC_PREFIX, armci_hdl_t, gpc_hdl_t};
 use crate::abi::pointers::{Pointers, border};
 use crate::calls::{Ended, InFlight};
 use crate::error::{Error, Result};
@@ -64,7 +66,7 @@ pub unsafe extern "C" fn ARMCI_Gpc_exec(
             let layer = layer()?;
             check(&layer.shared, h)?;
             let (rhdr, rdata) = (buffer(rhdr, rhlen, "rhdr")?, buffer(rdata, rdlen, "rdata")?);
-            let call = layer.call_at(layer.numbers.exec, p)?;
+            let call = layer.call_at(layer.numbers.exec[levels::of_call()?], p)?;
             let call = with_request(c, call, (hdr, hlen), (data, dlen), [h, rhlen, rdlen])?;
             start(c, &layer, call, nbh, p, Some(p as u32), (rhdr, rdata))
         })
@@ -102,10 +104,11 @@ pub unsafe extern "C" fn ARMCI_Gpc_chained_exec(
             }
             let name: TreeName = TREE.to_string().parse()?;
             let tree = layer.context.registry.functions().named_tree(&name)?;
-            let mut call = layer.call_of(layer.numbers.chained)?.ids(ids).tree(tree);
+            let level = levels::of_call()?;
+            let mut call = layer.call_of(layer.numbers.chained[level])?.ids(ids).tree(tree);
             if callback != 0 {
                 check(&layer.shared, callback)?;
-                call = call.callback(layer.context.registry.callback(layer.numbers.merge)?);
+                call = call.callback(layer.context.registry.callback(layer.numbers.merge[level])?);
             }
             call = match rhdr.start.is_null() && rdata.start.is_null() {
                 true => call.no_reply().reply_limits(0, 0),
@@ -128,14 +131,18 @@ pub unsafe extern "C" fn ARMCI_Gpc_init_handle(nbh: *mut gpc_hdl_t) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Gpc_wait(nbh: *mut gpc_hdl_t) -> c_int {
     // SAFETY: the header demands valid pointers.
-    unsafe { border(|c| finish(c, nbh, |call| call.wait(None))) }
+    unsafe {
+        border(|c| {
+            finish(c, nbh, |layer, call| levels::while_waiting(&layer.shared.turn, || call.wait(None)))
+        })
+    }
 }
 
 /// Tests the call of a handle: 0 if it has ended, and its reply is stored; 1 if not; or a negative status.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Gpc_test(nbh: *mut gpc_hdl_t) -> c_int {
     // SAFETY: the header demands valid pointers.
-    unsafe { border(|c| finish(c, nbh, |call| call.wait(Some(Duration::ZERO)))) }
+    unsafe { border(|c| finish(c, nbh, |_, call| call.wait(Some(Duration::ZERO)))) }
 }
 
 /// The limit of a header: it is shorter.
@@ -221,8 +228,8 @@ fn start(
     let call = InFlight::new(layer.context.clone(), layer.context.call(call)?);
     let pending = Pending { call, proc, rhdr, rdata };
     let Some(handle) = handle else {
-        return match pending.call.wait(None)? {
-            Some(ended) => pending.deliver(ended),
+        return match levels::while_waiting(&layer.shared.turn, || pending.call.wait(None))? {
+            Some(ended) => pending.deliver(layer, ended),
             None => Ok(CGPC_PENDING),
         };
     };
@@ -245,25 +252,25 @@ type Finished = std::result::Result<Outcome, CallError>;
 fn finish(
     c: &Pointers<'_>,
     nbh: *mut gpc_hdl_t,
-    wait: impl FnOnce(&InFlight) -> Result<Option<Finished>>,
+    wait: impl FnOnce(&Layer, &InFlight) -> Result<Option<Finished>>,
 ) -> Result<c_int> {
     let handle = c.load(nbh, "nbh")?;
     if handle.ahdl.data[..2] == [0, 0] {
         return Ok(CGPC_OK);
     }
-    let pending = get::<Pending>(number(&handle))?;
-    let Some(ended) = wait(&pending.call)? else { return Ok(CGPC_PENDING) };
+    let (layer, pending) = (layer()?, get::<Pending>(number(&handle))?);
+    let Some(ended) = wait(&layer, &pending.call)? else { return Ok(CGPC_PENDING) };
     remove::<Pending>(number(&handle))?;
     let ahdl = armci_hdl_t { data: [0; 4], ..handle.ahdl };
     c.store(nbh, gpc_hdl_t { ahdl, ..handle }, "nbh")?;
-    pending.deliver(ended)
+    pending.deliver(&layer, ended)
 }
 
 impl Pending {
     /// Copies the reply into the buffers.
-    fn deliver(&self, ended: Finished) -> Result<c_int> {
+    fn deliver(&self, layer: &Layer, ended: Finished) -> Result<c_int> {
         let (ended, _) = Ended::new(ended)?;
-        let outcome = ended.outcome()?;
+        let outcome = ended.outcome().map_err(|error| layer.explained(error))?;
         let copied = match self.proc {
             Some(proc) => match outcome.reply(proc) {
                 Some(reply) => self.rhdr.fill(reply.header).and(self.rdata.fill(reply.data)),

@@ -1,16 +1,22 @@
 //! The lock of each process, which callers and handlers take in turn.
+//!
+//! The process whose lock it is keeps the queue. While others wait, it watches the holder by a call that ends only with
+//! the holder: a lost holder gives nothing back, so those that wait fail, and the lock is free.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use chained_gpc::runtime::FunctionResult;
-use chained_gpc::{Deferred, Reply, Request};
+use chained_gpc::{CallError, CauseKind, Deferred, Outcome, Reply, Request, WithCode};
 
-use super::shared::{Layer, Shared, layer, lock};
+use super::lock_queue::Watch;
+use super::mutex::lock;
+use super::shared::{Layer, Shared, layer};
 use crate::abi::pointers::border;
 use crate::error::Result;
-use crate::status::CGPC_OK;
+use crate::status::{CGPC_ERR_CALL, CGPC_OK};
 
-/// Waits until this process has the lock of a process. 0, or a negative status.
+/// Waits until this process has the lock of a process. 0, or a negative status: also if the holder was lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Gpc_lock(proc: c_int) -> c_int {
     // SAFETY: no pointer is followed.
@@ -49,23 +55,38 @@ fn answer(token: Deferred, taken: bool) {
 }
 
 /// Takes the lock for the caller, now or when it is free.
-pub(super) fn take(shared: &Shared, request: &Request<'_>, token: Deferred) {
+pub(super) fn take(shared: &Arc<Shared>, request: &Request<'_>, token: Deferred) {
     let mut queue = lock(&shared.lock);
     let caller = request.root();
-    match queue.holder {
-        None => queue.holder = Some(caller),
-        Some(_) if request.header() == b"t" => {
-            drop(queue);
-            return answer(token, false);
+    let answered = match queue.holder {
+        None => {
+            // A free lock has no watch.
+            queue.pass_to(Some(caller)).end();
+            Some((token, true))
         }
-        Some(_) => return queue.waiting.push_back((caller, token)),
-    }
+        Some(_) if request.header() == b"t" => Some((token, false)),
+        Some(_) => {
+            // Callers that have given up take no place.
+            queue.waiting.retain(|(_, token)| !token.is_cancelled());
+            queue.waiting.push_back((caller, token));
+            None
+        }
+    };
+    let watched = match &answered {
+        Some((_, true)) => None,
+        _ => queue.begin_watch(request.me()),
+    };
     drop(queue);
-    answer(token, true);
+    if let Some((token, taken)) = answered {
+        answer(token, taken);
+    }
+    if let Some(watched) = watched {
+        watch(shared, watched);
+    }
 }
 
 /// Gives the lock to the next one that waits for it.
-pub(super) fn give_back(shared: &Shared, request: &Request<'_>, _reply: &mut Reply) -> FunctionResult {
+pub(super) fn give_back(shared: &Arc<Shared>, request: &Request<'_>, _reply: &mut Reply) -> FunctionResult {
     let mut queue = lock(&shared.lock);
     if queue.holder != Some(request.root()) {
         return Err(
@@ -79,10 +100,101 @@ pub(super) fn give_back(shared: &Shared, request: &Request<'_>, _reply: &mut Rep
             next => break next,
         }
     };
-    queue.holder = next.as_ref().map(|(caller, _)| *caller);
+    let before = queue.pass_to(next.as_ref().map(|(caller, _)| *caller));
+    let watched = if queue.waiting.is_empty() { None } else { queue.begin_watch(request.me()) };
     drop(queue);
+    before.end();
     if let Some((_, token)) = next {
         answer(token, true);
     }
+    if let Some(watched) = watched {
+        watch(shared, watched);
+    }
     Ok(())
+}
+
+/// Watches a holder, by a call to it that ends when it is lost.
+fn watch(shared: &Arc<Shared>, (holder, number): (u32, u64)) {
+    let started =
+        shared.home().and_then(|home| home.context.call(home.call_at(home.numbers.held, holder as i32)?));
+    let canceller = started.as_ref().ok().map(|call| call.canceller());
+    if let Ok(call) = started {
+        let shared = shared.clone();
+        call.on_end(move |ended| holder_ended(&shared, (holder, number), &ended));
+    }
+    let mut queue = lock(&shared.lock);
+    // If the lock was passed on meanwhile, or the holder was lost, nothing is left to watch.
+    let is_current = queue.holders == number && matches!(queue.watch, Watch::Starting);
+    let watch = canceller.map_or(Watch::None, Watch::Watching);
+    match is_current {
+        true => queue.watch = watch,
+        false => {
+            drop(queue);
+            watch.end();
+        }
+    }
+}
+
+/// Ends the wait for a holder whose watch has ended.
+fn holder_ended(
+    shared: &Shared,
+    (holder, number): (u32, u64),
+    ended: &std::result::Result<Outcome, CallError>,
+) {
+    let why = match ended {
+        Err(CallError::Failed(failure)) => failure.cause().clone(),
+        // This process ends, or the call was ended here.
+        _ => return,
+    };
+    let mut queue = lock(&shared.lock);
+    if queue.holders != number {
+        return;
+    }
+    queue.watch = Watch::None;
+    // A holder that is busy is not lost: the next caller that waits tries again.
+    if matches!(why.kind, CauseKind::Busy | CauseKind::NoMemory | CauseKind::Cancelled | CauseKind::TimeLimit)
+    {
+        return;
+    }
+    let waiting = std::mem::take(&mut queue.waiting);
+    queue.pass_to(None).end();
+    drop(queue);
+    for (_, token) in waiting {
+        let message = format!("process {holder}, which had the lock, was lost: {why}");
+        token.fail(WithCode::new(CGPC_ERR_CALL.into(), message));
+    }
+}
+
+/// Answers a process whose lock this one has: when it leaves, or not at all.
+pub(super) fn held(shared: &Arc<Shared>, _request: &Request<'_>, token: Deferred) {
+    let mut watchers = lock(&shared.watchers);
+    // At most one for each process that is watched at present.
+    watchers.retain(|watcher| !watcher.is_cancelled());
+    watchers.push(token);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::armci::levels;
+    use crate::armci::process::{end, started};
+    use crate::status::CGPC_ERR_CALL;
+
+    /// Two handlers that waited for each other's locks waited for 30 days.
+    #[test]
+    fn a_handler_waits_for_a_lock_within_its_limit() {
+        let layer = started(Duration::from_millis(50)).unwrap();
+        assert!(acquire(&layer, 0, b"w").unwrap(), "the application has it");
+        let error = levels::run(&layer.shared.turn, 0, || acquire(&layer, 0, b"w").unwrap_err());
+        assert_eq!(error.status, CGPC_ERR_CALL);
+        let begin =
+            "a handler of process 0 has waited 0.05 s: do handlers or holders of locks wait for each other?";
+        assert!(error.message.starts_with(begin), "{}", error.message);
+        assert!(!acquire(&layer, 0, b"t").unwrap());
+        layer.run(layer.call_at(layer.numbers.unlock, 0).unwrap()).unwrap();
+        assert!(acquire(&layer, 0, b"t").unwrap(), "the handler has given up");
+        end(&layer).unwrap();
+    }
 }

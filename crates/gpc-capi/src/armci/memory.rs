@@ -8,8 +8,10 @@ use std::ptr;
 
 use chained_gpc::Job;
 
+use super::addresses::Segments;
 use super::collective::exchange;
-use super::shared::{Layer, Segments, layer, lock};
+use super::mutex::lock;
+use super::shared::{Layer, layer};
 use crate::abi::pointers::border;
 use crate::error::{Error, Result};
 use crate::status::{CGPC_ERR_DATA, CGPC_ERR_SYSTEM, CGPC_OK};
@@ -25,17 +27,10 @@ pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) 
             c.needs(ptr_arr, "ptr_arr")?;
             let length = usize::try_from(bytes);
             let length = length.map_err(|_| Error::argument(format!("`bytes` is {bytes}")))?;
-            let segments = allocate(&layer, length)?;
-            let mine = &segments.views[layer.me as usize];
-            for (owner, (view, home)) in mine.iter().zip(homes(&segments)).enumerate() {
-                let address = if *view == 0 { home } else { *view };
-                c.store(
-                    ptr_arr.wrapping_add(owner),
-                    ptr::with_exposed_provenance_mut(address as usize),
-                    "ptr_arr",
-                )?;
+            for (owner, address) in allocate(&layer, length)?.into_iter().enumerate() {
+                let address = ptr::with_exposed_provenance_mut(address as usize);
+                c.store(ptr_arr.wrapping_add(owner), address, "ptr_arr")?;
             }
-            lock(&layer.shared.segments).push(segments);
             Ok(CGPC_OK)
         })
     }
@@ -53,12 +48,9 @@ pub unsafe extern "C" fn ARMCI_Free(address: *mut c_void) -> c_int {
                 return Ok(CGPC_OK);
             }
             let (me, address) = (layer.me as usize, address.addr() as u64);
-            let mut all = lock(&layer.shared.segments);
-            let place = all.iter().position(|segments| segments.views[me][me] == address);
             let none =
                 || Error::argument("this is not an address that ARMCI_Malloc gave this process as its own");
-            let segments = all.remove(place.ok_or_else(none)?);
-            drop(all);
+            let segments = lock(&layer.shared.memory).remove(me, address).ok_or_else(none)?;
             unmap(&segments, me);
             Ok(CGPC_OK)
         })
@@ -78,14 +70,7 @@ pub unsafe extern "C" fn ARMCI_Gpc_translate(ptr: *mut c_void, proc: c_int, from
             let both = id(proc).zip(id(from));
             let (proc, from) = both.ok_or_else(|| Error::argument("there is no such process"))?;
             let address = ptr.addr() as u64;
-            if let Some(found) = lock(&layer.shared.segments).iter().find_map(|segments| {
-                let starts = segments.views[from].iter().zip(&segments.lengths).enumerate();
-                let has = |start: u64, length: u64| start != 0 && (start..start + length).contains(&address);
-                let mut owners = starts.filter(|(_, (start, length))| has(**start, **length));
-                let (owner, (start, _)) = owners.next()?;
-                let view = segments.views[proc][owner];
-                (view != 0).then(|| view + (address - start))
-            }) {
+            if let Some(found) = lock(&layer.shared.memory).translate(address, proc, from) {
                 translated = ptr::with_exposed_provenance_mut(found as usize);
             }
             Ok(CGPC_OK)
@@ -94,14 +79,9 @@ pub unsafe extern "C" fn ARMCI_Gpc_translate(ptr: *mut c_void, proc: c_int, from
     translated
 }
 
-/// The address of each segment in its owner.
-fn homes(segments: &Segments) -> impl Iterator<Item = u64> {
-    segments.views.iter().enumerate().map(|(owner, views)| views[owner])
-}
-
 /// Unmaps all segments of all allocations in this process.
 pub(super) fn unmap_all(layer: &Layer) {
-    for segments in lock(&layer.shared.segments).drain(..) {
+    for segments in lock(&layer.shared.memory).take_all() {
         unmap(&segments, layer.me as usize);
     }
 }
@@ -117,8 +97,9 @@ fn unmap_one(view: u64, length: u64) {
     }
 }
 
-/// Makes a segment in each process, and maps those of this host.
-fn allocate(layer: &Layer, length: usize) -> Result<Segments> {
+/// Makes a segment in each process, and maps those of this host. Returns where this process has each of them, or where
+/// its owner on another host has it.
+fn allocate(layer: &Layer, length: usize) -> Result<Vec<u64>> {
     let name = format!("/gpc-armci-{}", Job::random());
     let own = match length {
         0 => Ok(0),
@@ -128,20 +109,30 @@ fn allocate(layer: &Layer, length: usize) -> Result<Segments> {
     if length > 0 && own.is_ok() {
         unlink(&name);
     }
-    match (result, own) {
-        (_, Err(error)) => Err(error.into()),
+    let segments = match (result, own) {
+        (_, Err(error)) => return Err(error.into()),
         (Err(error), Ok(own)) => {
-            unmap(&Segments { views: vec![vec![own]], lengths: vec![length as u64] }, 0);
-            Err(error)
+            unmap_one(own, length as u64);
+            return Err(error);
         }
-        (Ok(segments), Ok(_)) => Ok(segments),
-    }
+        (Ok(segments), Ok(_)) => segments,
+    };
+    let me = layer.me as usize;
+    let homes = segments.views.iter().enumerate().map(|(owner, views)| views[owner]);
+    let places =
+        segments.views[me].iter().zip(homes).map(|(view, home)| if *view == 0 { home } else { *view });
+    let places = places.collect();
+    lock(&layer.shared.memory).add(segments);
+    // No process uses the memory before all can translate its addresses.
+    exchange(layer, Vec::new())?;
+    Ok(places)
 }
 
 /// Tells the others of this process's segment, which is `None` if it could not be made, and maps theirs.
 fn share(layer: &Layer, name: &str, length: usize, own: Option<u64>) -> Result<Segments> {
     let mut mine = own.map_or(u64::MAX, |_| length as u64).to_le_bytes().to_vec();
     mine.extend_from_slice(name.as_bytes());
+    let number = lock(&layer.shared.collective).next;
     let others = exchange(layer, mine)?;
     let wrong = || Error::new(CGPC_ERR_DATA, "a process has told of its memory in another form");
     let (mut lengths, mut views) = (Vec::new(), Vec::new());
@@ -171,7 +162,7 @@ fn share(layer: &Layer, name: &str, length: usize, own: Option<u64>) -> Result<S
     };
     let views: Vec<Vec<u64>> = views.iter().map(row).collect();
     match views.iter().all(|row| row.len() == layer.count as usize) {
-        true => Ok(Segments { views, lengths }),
+        true => Ok(Segments { number, views, lengths }),
         false => Err(wrong()),
     }
 }

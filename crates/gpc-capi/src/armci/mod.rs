@@ -6,13 +6,23 @@
 #![allow(non_snake_case, reason = "functions have their names of C")]
 #![allow(clippy::missing_safety_doc, reason = "the headers say what each function needs")]
 
+mod addresses;
 mod calls;
 mod collective;
+mod early;
+mod early_calls;
+mod executing;
 mod handlers;
+mod jobs;
+mod levels;
+mod lock_queue;
 mod locks;
 mod memory;
+mod mutex;
 mod process;
 mod shared;
+mod table;
+mod types;
 
 pub use calls::*;
 pub use handlers::{ARMCI_Gpc_register, ARMCI_Gpc_release};

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::{self, Bootstrap};
-use chained_gpc::runtime::FunctionResult;
-use chained_gpc::{ChildReply, Node, Placement, Reply, Request};
+use chained_gpc::runtime::{Builder, FunctionResult};
+use chained_gpc::{ChildReply, Deferred, Node, Placement, Reply, Request};
 
-use super::collective::{arrive, exchange, leave};
-use super::handlers::{chained, exec, merge};
-use super::locks::{give_back, take};
+use super::collective::{arrive, exchange, leave, lost};
+use super::early::execute_ready;
+use super::executing::{chained, exec, merge};
+use super::levels::{self, LEVELS};
+use super::locks::{give_back, held, take};
 use super::memory::unmap_all;
-use super::shared::{self, Layer, Numbers, Shared, layer, lock};
+use super::shared::{self, Layer, Numbers, Shared, layer};
 use crate::abi::pointers::{border, opaque};
 use crate::abi::types::cgpc_context;
 use crate::context::{Context, Running, Started};
@@ -25,6 +27,9 @@ use crate::status::CGPC_OK;
 /// How long calls in flight may take when the process leaves: after the last barrier there are none.
 const LEAVE_LIMIT: Duration = Duration::from_secs(1);
 
+/// Time limit of the calls of handlers: they answer others, who wait meanwhile, and may wait for each other's locks.
+const HANDLER_LIMIT: Duration = Duration::from_secs(300);
+
 /// The number of this process and their number, which programs ask for also after the end.
 static ME: AtomicI32 = AtomicI32::new(0);
 static COUNT: AtomicI32 = AtomicI32::new(1);
@@ -34,7 +39,7 @@ static COUNT: AtomicI32 = AtomicI32::new(1);
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Init() -> c_int {
     // SAFETY: no pointer is followed.
-    unsafe { border(|_| shared::start(started).map(|()| CGPC_OK)) }
+    unsafe { border(|_| shared::start(|| started(HANDLER_LIMIT)).map(|()| CGPC_OK)) }
 }
 
 /// As ARMCI_Init; the arguments are not changed.
@@ -122,73 +127,111 @@ pub extern "C" fn ARMCI_Gpc_context() -> *mut cgpc_context {
 #[allow(clippy::print_stderr, reason = "the last words of a process that ends")]
 fn end_with_error(function: &str, status: c_int) {
     let message = crate::error::with_last(|last| last.message.to_string_lossy().into_owned());
-    eprintln!("{}: {function} failed with {status}: {}", armci_msg_me(), message.unwrap_or_default());
+    let message = message.unwrap_or_default();
+    // One text, so that lines of several processes stay whole.
+    let line = format!("{}: {function} failed with {status}: {message}\n", armci_msg_me());
+    eprint!("{line}");
     std::process::exit(1);
 }
 
 fn finish() -> Result<()> {
+    levels::outside_handlers("the end of the layer")?;
     let Some(layer) = shared::take() else { return Ok(()) };
     let met = exchange(&layer, Vec::new());
-    let left = layer.context.end(LEAVE_LIMIT);
-    unmap_all(&layer);
-    remove::<Context>(layer.context.handle())?;
-    met.map(drop).and(left)
+    met.map(drop).and(end(&layer))
 }
 
-/// Starts the node of the layer.
-fn started() -> Result<Layer> {
+/// Ends the node of the layer.
+pub(super) fn end(layer: &Layer) -> Result<()> {
+    layer.ends();
+    let left = layer.context.end(LEAVE_LIMIT);
+    unmap_all(layer);
+    remove::<Context>(layer.context.handle())?;
+    left
+}
+
+/// Starts the node of the layer; calls of handlers have this time limit.
+pub(super) fn started(handler_limit: Duration) -> Result<Layer> {
     let context = Arc::new(Context::default());
     let shared = Arc::<Shared>::default();
     let numbers = register(&context, &shared)?;
     context.start(|registry| match bootstrap::from_env()? {
         Some(bootstrap) => member(bootstrap, registry.functions()),
         None => {
-            let node = Node::builder(0).functions(registry.functions()).start()?;
+            let node = with_workers(Node::builder(0)).functions(registry.functions()).start()?;
             Ok(Started::running(Running::Node(node), 1))
         }
     })?;
     let handle = insert(context.clone())?;
     context.set_handle(handle);
-    *lock(&shared.handle) = Some(handle);
     let (me, count) = context.started().map(|started| (started.id, started.count))?;
     ME.store(me as c_int, Ordering::Relaxed);
     COUNT.store(count as c_int, Ordering::Relaxed);
-    Ok(Layer::new(context, (me, count), numbers, shared))
+    Ok(Layer::new(context, (me, count), numbers, (shared, handler_limit)))
 }
 
 fn member(bootstrap: Bootstrap, functions: &chained_gpc::Functions) -> Result<Started> {
-    let mut member = bootstrap.start(functions, |builder| builder)?;
+    let mut member = bootstrap.start(functions, with_workers)?;
     let (count, serving) = (member.count(), std::sync::Mutex::new(Some(member.serving())));
     Ok(Started::running(Running::Member(Box::new(member), serving), count))
 }
 
+/// A worker for each level; the default workers have nothing to do.
+fn with_workers(builder: Builder) -> Builder {
+    (0..LEVELS).fold(builder, |builder, level| builder.executor(levels::executor(level), 1))
+}
+
 /// Registers the functions of the layer.
 fn register(context: &Context, shared: &Arc<Shared>) -> Result<Numbers> {
-    type Func = fn(&Shared, &Request<'_>, &mut Reply) -> FunctionResult;
-    type Deferring = fn(&Shared, &Request<'_>, chained_gpc::Deferred);
-    let add = |name: &str, code, placement| {
-        context.registry.register(name, code, Terms { placement, ..Terms::default() })
+    let at = |placement| Terms { placement, ..Terms::default() };
+    let add = |name: &str, code| {
+        context.registry.register(&format!("gpc.armci.{name}"), code, at(Placement::Inline))
     };
-    let func = |name: &str, func: Func, placement| {
-        let shared = shared.clone();
-        add(name, Code::Func(Box::new(move |request, reply| func(&shared, request, reply))), placement)
+    let mut numbers = Numbers {
+        arrive: add("arrive", deferring(shared, arrive))?,
+        leave: add("leave", func(shared, leave))?,
+        lost: add("lost", func(shared, lost))?,
+        lock: add("lock", deferring(shared, take))?,
+        unlock: add("unlock", func(shared, give_back))?,
+        held: add("held", deferring(shared, held))?,
+        ..Numbers::default()
     };
-    let deferring = |name: &str, deferring: Deferring| {
-        let shared = shared.clone();
-        let code = Code::Deferring(Box::new(move |request, token| deferring(&shared, request, token)));
-        add(name, code, Placement::Inline)
-    };
-    let merging = shared.clone();
-    let merges = move |request: &Request<'_>, child: &ChildReply<'_>, own: &mut Reply| {
-        merge(&merging, request, child, own)
-    };
-    Ok(Numbers {
-        exec: func("gpc.armci.exec", exec, Placement::Default)?,
-        chained: func("gpc.armci.chained", chained, Placement::Default)?,
-        merge: add("gpc.armci.merge", Code::Callback(Box::new(merges)), Placement::Default)?,
-        arrive: deferring("gpc.armci.arrive", arrive)?,
-        leave: func("gpc.armci.leave", leave, Placement::Inline)?,
-        lock: deferring("gpc.armci.lock", take)?,
-        unlock: func("gpc.armci.unlock", give_back, Placement::Inline)?,
-    })
+    for level in 0..LEVELS {
+        let add = |name: &str, code| {
+            let placement = Placement::Executor(levels::executor(level).into());
+            context.registry.register(&format!("gpc.armci.{name}.{level}"), code, at(placement))
+        };
+        let plain = move |shared: &Arc<_>, request: &Request<'_>, token| exec(shared, level, request, token);
+        let chains =
+            move |shared: &Arc<_>, request: &Request<'_>, token| chained(shared, level, request, token);
+        let merging = shared.clone();
+        let merges = move |request: &Request<'_>, child: &ChildReply<'_>, own: &mut Reply| {
+            merge(&merging, level, request, child, own)
+        };
+        let early = move |shared: &Arc<Shared>, _: &Request<'_>, _: &mut Reply| {
+            execute_ready(shared, level);
+            Ok(())
+        };
+        numbers.exec[level] = add("exec", deferring(shared, plain))?;
+        numbers.chained[level] = add("chained", deferring(shared, chains))?;
+        numbers.merge[level] = add("merge", Code::Callback(Box::new(merges)))?;
+        numbers.early[level] = add("early", func(shared, early))?;
+    }
+    Ok(numbers)
+}
+
+fn func(
+    shared: &Arc<Shared>,
+    func: impl Fn(&Arc<Shared>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
+) -> Code {
+    let shared = shared.clone();
+    Code::Func(Box::new(move |request, reply| func(&shared, request, reply)))
+}
+
+fn deferring(
+    shared: &Arc<Shared>,
+    deferring: impl Fn(&Arc<Shared>, &Request<'_>, Deferred) + Send + Sync + 'static,
+) -> Code {
+    let shared = shared.clone();
+    Code::Deferring(Box::new(move |request, token| deferring(&shared, request, token)))
 }

@@ -1,60 +1,82 @@
 //! The state of this layer: the node of the process, its functions, and what collective operations wait for.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, Deferred, Outcome};
+use chained_gpc::{Call, CauseKind, Deferred, Outcome};
 
+use super::addresses::Memory;
+use super::early_calls::Handlers;
+use super::levels::{self, LEVELS, Turn};
+use super::lock_queue::Queue;
+use super::mutex::lock;
 use crate::calls::Ended;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::handles::Handle;
 use crate::process::generation;
-use crate::status::{CGPC_ERR_FORKED, CGPC_ERR_STATE};
+use crate::status::{CGPC_ERR_ENDED, CGPC_ERR_FORKED, CGPC_ERR_STATE};
 
 /// Time limit of the calls of this layer. Its interface has none: a process may compute for days between two barriers.
-pub(super) const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// A function of the application. Its arguments depend on the call that names it.
-pub(super) type Handler = unsafe extern "C-unwind" fn() -> i32;
+const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The node of the process, and the numbers of the functions of this layer.
 pub(super) struct Layer {
-    pub(super) context: Arc<Context>,
-    pub(super) me: u32,
-    pub(super) count: u32,
-    pub(super) numbers: Numbers,
+    home: Arc<Home>,
     pub(super) shared: Arc<Shared>,
     generation: usize,
 }
 
-/// The numbers of the functions of this layer.
+impl std::ops::Deref for Layer {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        &self.home
+    }
+}
+
+/// What makes calls of this layer.
+pub(super) struct Home {
+    pub(super) context: Arc<Context>,
+    pub(super) me: u32,
+    pub(super) count: u32,
+    pub(super) numbers: Numbers,
+    /// Time limit of the calls of handlers.
+    handler_limit: Duration,
+}
+
+/// The numbers of the functions of this layer; of those that execute handlers, one for each level.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Numbers {
-    pub(super) exec: u64,
-    pub(super) chained: u64,
-    pub(super) merge: u64,
+    pub(super) exec: [u64; LEVELS],
+    pub(super) chained: [u64; LEVELS],
+    pub(super) merge: [u64; LEVELS],
+    pub(super) early: [u64; LEVELS],
     pub(super) arrive: u64,
     pub(super) leave: u64,
+    pub(super) lost: u64,
     pub(super) lock: u64,
     pub(super) unlock: u64,
+    pub(super) held: u64,
 }
 
 /// What functions of this layer share with the application's threads.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// The handle of the context, for functions that run.
-    pub(super) handle: Mutex<Option<Handle>>,
-    pub(super) handlers: Mutex<Vec<Option<Handler>>>,
-    /// A handler was registered.
-    pub(super) registered: Condvar,
+    /// Set once the node runs, and taken at its end: functions may run before.
+    home: Mutex<Option<Arc<Home>>>,
+    pub(super) turn: Turn,
+    pub(super) handlers: Mutex<Handlers>,
+    /// The handlers, or the calls that wait for them, have changed.
+    pub(super) changed: Condvar,
+    pub(super) memory: Mutex<Memory>,
+    pub(super) collective: Mutex<Meeting>,
     /// A collective operation has ended.
     pub(super) met: Condvar,
-    pub(super) segments: Mutex<Vec<Segments>>,
-    pub(super) collective: Mutex<Meeting>,
     pub(super) lock: Mutex<Queue>,
+    /// Processes that watch this one, because it has their locks.
+    pub(super) watchers: Mutex<Vec<Deferred>>,
 }
 
 /// Collective operations, by their numbers: each process takes part in the same ones in the same order.
@@ -67,29 +89,11 @@ pub(super) struct Meeting {
     pub(super) asked: BTreeMap<u64, Deferred>,
     /// What all have brought, or why they have not.
     pub(super) ended: BTreeMap<u64, std::result::Result<Bytes, String>>,
-}
-
-/// The memory of one ARMCI_Malloc: a segment of each process.
-pub(super) struct Segments {
-    /// By process and owner: the address at which the process has the owner's segment; 0 if it has not.
-    pub(super) views: Vec<Vec<u64>>,
-    /// The length of each owner's segment.
-    pub(super) lengths: Vec<u64>,
-}
-
-/// The lock of a process, and those that wait for it.
-#[derive(Default)]
-pub(super) struct Queue {
-    pub(super) holder: Option<u32>,
-    pub(super) waiting: VecDeque<(u32, Deferred)>,
+    /// Why there are no collective operations any more: process 0 has gone.
+    pub(super) lost: Option<String>,
 }
 
 static LAYER: Mutex<Option<Arc<Layer>>> = Mutex::new(None);
-
-/// No code of the application runs while a lock of this layer is held, so its state is valid after any panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The layer, if it has been started.
 ///
@@ -126,17 +130,46 @@ impl Layer {
         context: Arc<Context>,
         (me, count): (u32, u32),
         numbers: Numbers,
-        shared: Arc<Shared>,
+        (shared, handler_limit): (Arc<Shared>, Duration),
     ) -> Layer {
-        Layer { context, me, count, numbers, shared, generation: generation() }
+        let home = Arc::new(Home { context, me, count, numbers, handler_limit });
+        *lock(&shared.home) = Some(home.clone());
+        Layer { home, shared, generation: generation() }
     }
 
+    /// Makes a call and waits for it.
+    ///
+    /// # Errors
+    /// If the call fails, or this thread cannot wait.
+    pub(super) fn run(&self, call: Call) -> Result<Outcome> {
+        let started = self.context.call(call)?;
+        let ended = levels::while_waiting(&self.shared.turn, || self.context.wait(started, None).ended())?;
+        match ended.map(Ended::new).transpose()? {
+            Some((Ended::Done(outcome, _), _)) => Ok(outcome),
+            Some((_, Some(error))) => Err(self.explained(error)),
+            _ => Err(Error::new(CGPC_ERR_STATE, "the call has no outcome")),
+        }
+    }
+
+    /// The process will not make or answer calls any more.
+    pub(super) fn ends(&self) {
+        let mut handlers = lock(&self.shared.handlers);
+        (handlers.ended, handlers.changes) = (true, handlers.changes + 1);
+        drop(handlers);
+        self.shared.changed.notify_all();
+        lock(&self.shared.watchers).clear();
+        *lock(&self.shared.home) = None;
+    }
+}
+
+impl Home {
     /// A call of a function of this layer.
     ///
     /// # Errors
     /// If the function is unknown, which it is not.
     pub(super) fn call_of(&self, number: u64) -> Result<Call> {
-        Ok(Call::new(self.context.registry.func(number)?).limit(LIMIT))
+        let limit = if levels::is_in_handler() { self.handler_limit } else { LIMIT };
+        Ok(Call::new(self.context.registry.func(number)?).limit(limit))
     }
 
     /// A call of a function of this layer at one process.
@@ -152,24 +185,28 @@ impl Layer {
         Ok(if id == self.me { call } else { call.watch() })
     }
 
-    /// Makes a call and waits for it.
-    ///
-    /// # Errors
-    /// If the call fails, or this thread cannot wait.
-    pub(super) fn run(&self, call: Call) -> Result<Outcome> {
-        let started = self.context.call(call)?;
-        let ended = self.context.wait(started, None).ended()?;
-        match ended.map(Ended::new).transpose()? {
-            Some((Ended::Done(outcome, _), _)) => Ok(outcome),
-            Some((_, Some(error))) => Err(error),
-            _ => Err(Error::new(CGPC_ERR_STATE, "the call has no outcome")),
+    /// The failure of a call. If the time of a handler has passed, it says what to look for.
+    pub(super) fn explained(&self, mut error: Error) -> Error {
+        let is_late = error.cause.is_some_and(|cause| cause.kind == CauseKind::TimeLimit.number());
+        if is_late && levels::is_in_handler() {
+            error.message = format!(
+                "a handler of process {} has waited {} s: do handlers or holders of locks wait for each other? {}",
+                self.me,
+                self.handler_limit.as_secs_f32(),
+                error.message
+            );
         }
+        error
     }
 }
 
 impl Shared {
-    /// The handle of the context.
-    pub(super) fn context(&self) -> Handle {
-        lock(&self.handle).unwrap_or(Handle(0))
+    /// What makes calls, if the layer has been started and has not ended.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub(super) fn home(&self) -> Result<Arc<Home>> {
+        let not = || Error::new(CGPC_ERR_ENDED, "ARMCI is not initialized at this process");
+        lock(&self.home).clone().ok_or_else(not)
     }
 }

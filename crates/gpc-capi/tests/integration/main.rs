@@ -1,6 +1,7 @@
 //! Tests of the C interface: the header, and programs in C and C++ that use it.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
+mod armci;
 mod header;
 mod package;
 mod programs;

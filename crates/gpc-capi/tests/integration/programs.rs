@@ -15,7 +15,7 @@ fn libraries() -> PathBuf {
 }
 
 /// Whether a compiler is there; says so if it is not.
-fn has_compiler(compiler: &str) -> bool {
+pub(crate) fn has_compiler(compiler: &str) -> bool {
     let found = Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         println!("skipped: needs a {} compiler", if compiler == "cc" { "C" } else { "C++" });
@@ -24,7 +24,7 @@ fn has_compiler(compiler: &str) -> bool {
 }
 
 /// Options that find wrong uses of memory and undefined behaviour, if the compiler has them.
-fn sanitizers(compiler: &str) -> &'static [&'static str] {
+pub(crate) fn sanitizers(compiler: &str) -> &'static [&'static str] {
     static FOUND: OnceLock<bool> = OnceLock::new();
     const OPTIONS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let has = || {
@@ -42,7 +42,7 @@ fn sanitizers(compiler: &str) -> &'static [&'static str] {
 }
 
 /// Compiles a program without a warning.
-fn compile(compiler: &str, standard: &str, options: &[&str], source: &str, program: &Path) {
+pub(crate) fn compile(compiler: &str, standard: &str, options: &[&str], source: &str, program: &Path) {
     let output = Command::new(compiler)
         .args(options)
         .arg(format!("-std={standard}"))
@@ -73,7 +73,7 @@ fn run(program: &Path, option: &str) -> Output {
 }
 
 /// A folder in which the library has the name by which programs load it.
-fn library_folder(program: &Path) -> PathBuf {
+pub(crate) fn library_folder(program: &Path) -> PathBuf {
     let folder = program.parent().unwrap().to_owned();
     let link = folder.join("libchained_gpc.so.0");
     if !link.exists() {
@@ -83,7 +83,7 @@ fn library_folder(program: &Path) -> PathBuf {
 }
 
 /// Compiles a program, and runs it to a successful end.
-fn succeeds(compiler: &str, standard: &str, source: &str) {
+pub(crate) fn succeeds(compiler: &str, standard: &str, source: &str) {
     succeeds_with(compiler, standard, source, "detect_leaks=1");
 }
 
@@ -162,33 +162,6 @@ fn the_header_compiles_without_a_warning_by_every_standard() {
 #[test]
 fn exchanges_members_levels_and_secrets() {
     succeeds("cc", "gnu11", "world.c");
-}
-
-#[test]
-fn armci_of_one_process() {
-    succeeds("cc", "gnu17", "armci.c");
-}
-
-#[test]
-fn armci_of_several_processes() {
-    let has_launcher = Command::new("mpiexec.mpich").arg("--version").output().is_ok();
-    if !has_compiler("cc") || !has_launcher {
-        return println!("skipped: needs mpiexec.mpich (mpich)");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("program");
-    compile("cc", "gnu17", sanitizers("cc"), "armci.c", &program);
-    for processes in ["2", "5"] {
-        let output = Command::new("timeout")
-            .args(["60", "mpiexec.mpich", "-n", processes])
-            .arg(&program)
-            .env("LD_LIBRARY_PATH", library_folder(&program))
-            .output()
-            .unwrap();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{processes} processes: {:?}\n{err}", output.status);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
-    }
 }
 
 /// A Rust program ignores SIGPIPE, so only a program in C died when a peer had gone.
