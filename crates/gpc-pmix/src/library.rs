@@ -53,8 +53,10 @@ impl Library {
         let library = unsafe { libloading::Library::new(FILE) }
             .map_err(|error| format!("{error}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own"))?;
         let library = ManuallyDrop::new(library);
+        let process = libloading::os::unix::Library::this().into();
         // SAFETY: the functions have these types in all versions in VERSIONS, and `free` has the type of the C
-        // standard. `libloading` finds `free` through libpmix itself, so it is the one that libpmix calls.
+        // standard. It is looked up as libpmix's own references are: in the program, what is preloaded, and then the
+        // C library. A search through libpmix's dependencies would pass over an allocator of the program.
         let (version, found) = unsafe {
             let version: abi::GetVersion = symbol(&library, "PMIx_Get_version")?;
             let found = Library {
@@ -65,7 +67,7 @@ impl Library {
                 fence: symbol(&library, "PMIx_Fence")?,
                 get: symbol(&library, "PMIx_Get")?,
                 finalize: symbol(&library, "PMIx_Finalize")?,
-                free: symbol(&library, "free")?,
+                free: symbol(&process, "free")?,
             };
             // The version is a text that is part of the library, or null.
             (text(version()), found)

@@ -118,6 +118,24 @@ fn a_library_that_misbehaves_is_an_error_and_never_a_job_of_one() {
     assert!(said(&output).contains(&"n".repeat(256)), "{}", said(&output));
 }
 
+/// Values were freed by the C library's `free`, though the program had another allocator: it crashed.
+#[test]
+fn values_are_freed_by_the_allocator_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    if stub(folder.path()).is_none() {
+        return;
+    }
+    // The address sanitizer is an allocator that reports blocks which are not its own.
+    let found = Command::new("cc").arg("-print-file-name=libasan.so").output().unwrap();
+    let sanitizer = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    if !Path::new(&sanitizer).is_absolute() {
+        return println!("skipped: needs the address sanitizer of cc");
+    }
+    let mut process = of_a_job(folder.path());
+    let output = process.env("LD_PRELOAD", sanitizer).env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
+    assert_eq!(said(&output), "0 of 1: id-0; one host: true; nothing: id-0\n");
+}
+
 #[test]
 fn a_library_that_blocks_is_given_up_after_the_limit() {
     let folder = tempfile::tempdir().unwrap();
