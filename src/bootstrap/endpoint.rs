@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::place::{self, Place};
 use super::trust::Trust;
 use crate::link::peering::{PrivateKey, PublicKey};
-use crate::runtime::{Address, Builder, LinkKind, Listener, Node, Peers, PolledNode};
+use crate::runtime::{Address, Builder, LinkKind, Listener, Peers};
 
 /// The listener and the key of a process.
 pub(super) struct Endpoint {
@@ -57,18 +57,15 @@ impl Endpoint {
     }
 
     /// Starts the node with the listener and the key.
-    pub(super) fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
-        self.builder(builder, trust, peers).start().map_err(not_started)
-    }
-
-    /// Makes a node that the application drives with the listener and the key.
-    pub(super) fn polled(
+    pub(super) fn start<N>(
         self,
         builder: Builder,
         trust: &Trust,
         peers: Peers,
-    ) -> Result<PolledNode, BootstrapError> {
-        self.builder(builder, trust, peers).polled().map_err(not_started)
+        start: impl FnOnce(Builder) -> io::Result<N>,
+    ) -> Result<N, BootstrapError> {
+        let builder = self.builder(builder, trust, peers);
+        start(builder).map_err(|error| BootstrapError::System { doing: "cannot start the node", error })
     }
 
     fn builder(self, builder: Builder, trust: &Trust, peers: Peers) -> Builder {
@@ -84,8 +81,4 @@ impl Endpoint {
         }
         builder
     }
-}
-
-fn not_started(error: io::Error) -> BootstrapError {
-    BootstrapError::System { doing: "cannot start the node", error }
 }

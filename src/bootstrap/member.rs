@@ -1,25 +1,26 @@
 //! A member of a job: a process that knows all others, its node, and how it leaves.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use gpc_trees::Hosts;
 
 use super::BootstrapError;
+use super::driven::Driven;
 use super::farewell::{AtEnd, Farewell};
 use super::watch::Watch;
 use crate::link::peering::Secret;
-use crate::runtime::{Address, Loss, Node, Peers};
+use crate::runtime::{Address, Loss, Node, Peers, PolledNode};
 use crate::wire::Job;
 
-/// One of the processes that were started together. It dereferences to its [`Node`]: it makes calls, and executes the
-/// calls of others.
+/// One of the processes that were started together. It dereferences to its node, a [`Node`] or a [`PolledNode`]: it
+/// makes calls, and executes the calls of others.
 ///
 /// [`finish`](Self::finish) leaves in order, and so does a normal drop. If the process panics or dies first, its
 /// launcher ends the other processes.
 #[derive(Debug)]
-pub struct Member {
-    pub(super) node: Node,
+pub struct Member<N = Node> {
+    pub(super) node: N,
     pub(super) count: u32,
     pub(super) launcher: &'static str,
     pub(super) peers: Peers,
@@ -32,7 +33,7 @@ pub struct Member {
     pub(super) farewell: AtEnd,
 }
 
-impl Member {
+impl<N> Member<N> {
     /// Number of processes that were started together; their ids are below this number.
     pub fn count(&self) -> u32 {
         self.count
@@ -65,10 +66,16 @@ impl Member {
     }
 
     /// The node.
-    pub fn node(&self) -> &Node {
+    pub fn node(&self) -> &N {
         &self.node
     }
 
+    fn take_serving(&mut self) -> Serving {
+        Serving { watch: self.watch.take(), root: self.peers.address(0) }
+    }
+}
+
+impl Member {
     /// Serves the calls of the others until id 0 leaves; returns whether it has left in order ([`Loss::Left`]) or was
     /// lost. Returns at once at id 0, and if there is no other process.
     ///
@@ -81,7 +88,7 @@ impl Member {
     /// Takes the part of the member that waits for id 0 out of it, for threads that share the member: with it one of
     /// them can serve [until id 0 has left](Self::serve_until_left). A second one returns at once.
     pub fn serving(&mut self) -> Serving {
-        Serving { watch: self.watch.take(), root: self.peers.address(0) }
+        self.take_serving()
     }
 
     /// Leaves in order: calls in flight get `limit` to end, and the peers and the launcher are notified.
@@ -102,6 +109,27 @@ impl Member {
     }
 }
 
+impl Member<PolledNode> {
+    /// Drives the node and serves the calls of the others until id 0 leaves: see [`Member::serve_until_left`].
+    ///
+    /// # Errors
+    /// If the node has ended.
+    pub fn serve_until_left(&mut self) -> Result<Loss, BootstrapError> {
+        self.take_serving().until(&mut self.node)
+    }
+
+    /// Leaves in order, driving the node: see [`Member::finish`].
+    ///
+    /// # Errors
+    /// If the launcher's server has gone, or the poll itself fails; the node has left then.
+    pub fn finish(self, limit: Duration) -> Result<(), BootstrapError> {
+        let Member { node, mut farewell, .. } = self;
+        let left = node.shutdown(limit);
+        farewell.take().say()?;
+        left.map_err(|error| BootstrapError::System { doing: "cannot drive the node to its end", error })
+    }
+}
+
 /// The part of a [`Member`] that waits for id 0: see [`Member::serving`].
 #[derive(Debug)]
 pub struct Serving {
@@ -114,7 +142,11 @@ impl Serving {
     ///
     /// # Errors
     /// If the node has ended.
-    pub fn until_left(self, node: &Node) -> Result<Loss, BootstrapError> {
+    pub fn until_left(self, mut node: &Node) -> Result<Loss, BootstrapError> {
+        self.until(&mut node)
+    }
+
+    fn until(self, node: &mut impl Driven) -> Result<Loss, BootstrapError> {
         match (self.watch, self.root) {
             (Some(watch), Some(root)) => watch.until_left(node, &root),
             _ => Ok(Loss::Left),
@@ -126,18 +158,24 @@ impl Serving {
     ///
     /// # Errors
     /// If the node has ended.
-    pub fn left_by_now(&mut self, node: &Node) -> Result<Option<Loss>, BootstrapError> {
+    pub fn left_by_now(&mut self, mut node: &Node) -> Result<Option<Loss>, BootstrapError> {
         match (&mut self.watch, &self.root) {
-            (Some(watch), Some(root)) => watch.left_by_now(node, root),
+            (Some(watch), Some(root)) => watch.left_by_now(&mut node, root),
             _ => Ok(None),
         }
     }
 }
 
-impl Deref for Member {
-    type Target = Node;
+impl<N> Deref for Member<N> {
+    type Target = N;
 
-    fn deref(&self) -> &Node {
+    fn deref(&self) -> &N {
         &self.node
+    }
+}
+
+impl DerefMut for Member<PolledNode> {
+    fn deref_mut(&mut self) -> &mut PolledNode {
+        &mut self.node
     }
 }

@@ -33,6 +33,7 @@
 //! Everything has a time limit, [`LIMIT`] by default. An error names its cause: the ids that have not arrived (as far
 //! as the launcher reports them), that have gone, or that have put invalid values.
 
+mod driven;
 mod endpoint;
 mod entry;
 mod error;

@@ -12,14 +12,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::Id;
 
+use super::driven::Driven;
 use super::entry::Entry;
 use super::exchange::TREE;
 use super::watch::Watch;
 use super::{BootstrapError, table};
 use crate::TimeLimit;
 use crate::chain::Reply;
-use crate::runtime::{Access, Call, Deferred, FuncHandle, Functions, Node, Placement};
+use crate::runtime::{Access, Call, Deferred, FuncHandle, Functions, Placement};
 use crate::wire::Shown;
+use crate::wire::message::CallId;
 
 /// The names of the functions.
 const ENTRY: &str = "gpc.bootstrap.entry";
@@ -43,7 +45,8 @@ const GIVE_UP_LIMIT: Duration = Duration::from_secs(2);
 /// An announcement of id 0.
 enum Announcement {
     Table(Bytes, Deferred),
-    Go,
+    /// By this call.
+    Go(CallId),
     GivenUp(String),
 }
 
@@ -98,7 +101,7 @@ impl Rounds {
         // without `noise` has only such links over TCP, even on one host.
         let up = functions.deferring(UP, move |request, token| match request.root() {
             0 if request.me() == 0 => token.reply(Reply::default()),
-            0 => drop(answered(token, queue.push(Announcement::Go))),
+            0 => drop(answered(token, queue.push(Announcement::Go(request.call())))),
             _ => token.fail("only id 0 says that all are up"),
         })?;
         // Only an authenticated id 0 may announce the addresses of the others.
@@ -118,7 +121,7 @@ impl Rounds {
             }
             let refused = match request.header() {
                 TABLE => !queue.push(Announcement::Table(request.data_bytes(), token)),
-                GO => answered(token, queue.push(Announcement::Go)),
+                GO => answered(token, queue.push(Announcement::Go(request.call()))),
                 GIVE_UP => {
                     let why = Shown(&String::from_utf8_lossy(request.data())).to_string();
                     answered(token, queue.push(Announcement::GivenUp(why)))
@@ -132,46 +135,57 @@ impl Rounds {
         Ok(Rounds { entry, say, up, announcements })
     }
 
-    /// The part of id 0: gathers the entries, and returns them once every id has them.
-    pub(super) fn lead(
+    /// The part of id 0: gathers the entries, and returns them once every id has them. `learn` receives all entries.
+    pub(super) fn lead<N: Driven>(
         &self,
-        node: &Node,
+        node: &mut N,
         count: u32,
         limit: &TimeLimit,
+        learn: impl FnOnce(&mut N, &[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
-        self.lead_all(node, count, limit).inspect_err(|error| self.give_up(node, count, error))
+        let entries = self.lead_all(node, count, limit, learn);
+        entries.inspect_err(|error| self.give_up(node, count, error))
     }
 
     /// Announces to all reachable ids that the exchange has failed. The others detect that this process has gone.
-    fn give_up(&self, node: &Node, count: u32, error: &BootstrapError) {
+    fn give_up(&self, node: &mut impl Driven, count: u32, error: &BootstrapError) {
         let text = error.to_string().into_bytes();
         let call = self.say(GIVE_UP, count).data(text).partial().limit(GIVE_UP_LIMIT);
-        let _ = node.call(call).and_then(|handle| handle.wait());
+        let _ = node.complete(call);
     }
 
     /// For processes that all know each other already. Id 0 calls every id, so that each is linked with the id that it
     /// watches. Otherwise id 0 could leave before another id has seen it.
     pub(super) fn go(
         &self,
-        node: &Node,
+        node: &mut impl Driven,
         watch: Option<&mut Watch>,
         count: u32,
         limit: &TimeLimit,
     ) -> Result<(), BootstrapError> {
         let Some(watch) = watch else {
             let call = Call::new(self.up).ids(0..count).tree(TREE).limit(left(limit));
-            let announcement = node.call(call).and_then(|handle| handle.wait());
-            return announcement
+            return node
+                .complete(call)
                 .map(drop)
                 .map_err(BootstrapError::from)
                 .inspect_err(|error| self.give_up(node, count, error));
         };
-        self.receive_go(watch, limit)
+        self.receive_go(node, watch, limit)
     }
 
-    fn receive_go(&self, watch: &mut Watch, limit: &TimeLimit) -> Result<(), BootstrapError> {
-        match self.receive(watch, limit)? {
-            Announcement::Go => Ok(()),
+    fn receive_go(
+        &self,
+        node: &mut impl Driven,
+        watch: &mut Watch,
+        limit: &TimeLimit,
+    ) -> Result<(), BootstrapError> {
+        match self.receive(node, watch, limit)? {
+            Announcement::Go(call) => {
+                // The children wait for it, and id 0 for their answers.
+                node.pass_on(call, left(limit));
+                Ok(())
+            }
             Announcement::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
             Announcement::Table(_, token) => {
                 token.fail("the addresses of all came though they are known");
@@ -180,18 +194,26 @@ impl Rounds {
         }
     }
 
-    fn lead_all(&self, node: &Node, count: u32, limit: &TimeLimit) -> Result<Vec<Entry>, BootstrapError> {
+    fn lead_all<N: Driven>(
+        &self,
+        node: &mut N,
+        count: u32,
+        limit: &TimeLimit,
+        learn: impl FnOnce(&mut N, &[Entry]) -> Result<(), BootstrapError>,
+    ) -> Result<Vec<Entry>, BootstrapError> {
         let gather = Call::new(self.entry).ids(0..count).tree(TREE).limit(left(limit));
-        let gathered = node.call(gather)?.wait()?;
+        let gathered = node.complete(gather)?;
         let mut entries = Vec::new();
         for reply in gathered.replies().map_err(|error| useless(0, error.to_string()))? {
             let text = String::from_utf8_lossy(&reply.data);
             entries
                 .push(text.parse().map_err(|fault: super::EntryError| useless(reply.id, fault.to_string()))?);
         }
+        // Before the others go on: their calls may pass through this id.
+        learn(node, &entries)?;
         let text = table::to_text(&entries);
-        node.call(self.say(TABLE, count).data(text).limit(left(limit)))?.wait()?;
-        node.call(self.say(GO, count).limit(left(limit)))?.wait()?;
+        node.complete(self.say(TABLE, count).data(text).limit(left(limit)))?;
+        node.complete(self.say(GO, count).limit(left(limit)))?;
         Ok(entries)
     }
 
@@ -200,22 +222,23 @@ impl Rounds {
     }
 
     /// The part of any other id. `learn` receives all entries, and returns when calls reach these ids.
-    pub(super) fn follow(
+    pub(super) fn follow<N: Driven>(
         &self,
+        node: &mut N,
         watch: &mut Watch,
         count: u32,
         limit: &TimeLimit,
-        learn: impl FnOnce(&[Entry]) -> Result<(), BootstrapError>,
+        learn: impl FnOnce(&mut N, &[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
-        let (text, token) = match self.receive(watch, limit)? {
+        let (text, token) = match self.receive(node, watch, limit)? {
             Announcement::Table(text, token) => (text, token),
             Announcement::GivenUp(why) => return Err(BootstrapError::GivenUp(why)),
-            Announcement::Go => {
+            Announcement::Go(_) => {
                 return Err(useless(0, "it says that all are known before it says where".into()));
             }
         };
         let entries = table::parse(&text, count).map_err(|why| useless(0, why));
-        let entries = match entries.and_then(|entries| learn(&entries).map(|()| entries)) {
+        let entries = match entries.and_then(|entries| learn(node, &entries).map(|()| entries)) {
             Ok(entries) => entries,
             Err(error) => {
                 token.fail(error.to_string());
@@ -223,16 +246,22 @@ impl Rounds {
             }
         };
         token.reply(Reply::default());
-        self.receive_go(watch, limit).map(|()| entries)
+        self.receive_go(node, watch, limit).map(|()| entries)
     }
 
     /// Waits for an announcement of id 0, as long as one can arrive.
-    fn receive(&self, watch: &mut Watch, limit: &TimeLimit) -> Result<Announcement, BootstrapError> {
+    fn receive(
+        &self,
+        node: &mut impl Driven,
+        watch: &mut Watch,
+        limit: &TimeLimit,
+    ) -> Result<Announcement, BootstrapError> {
         let whole = left(limit);
         // Terminates: the time limit passes.
         loop {
             let left = left(limit);
-            if let Some(announcement) = self.announcements.pop(left.min(CHECK_INTERVAL)) {
+            let pop = |limit| self.announcements.pop(limit);
+            if let Some(announcement) = node.await_item(left.min(CHECK_INTERVAL), pop) {
                 return Ok(announcement);
             }
             // An announcement that was received before id 0 went is still valid.

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use gpc_trees::{Hosts, Id};
 
+use super::driven::Driven;
 use super::endpoint::Endpoint;
 use super::entry::Entry;
 use super::exchange::{self, Common, Exchange, ExchangeResult, SpaceOperation};
@@ -192,6 +194,28 @@ impl Bootstrap {
         functions: &Functions,
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Member, BootstrapError> {
+        self.start_as(functions, build, Builder::start)
+    }
+
+    /// The same with a node that the application drives: nothing of it has a thread. The calling thread drives it
+    /// during the exchange. Afterwards the application does, because the calls of the others need this process as well.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_polled(
+        self,
+        functions: &Functions,
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Member<PolledNode>, BootstrapError> {
+        self.start_as(functions, build, Builder::polled)
+    }
+
+    fn start_as<N: Driven>(
+        self,
+        functions: &Functions,
+        build: impl FnOnce(Builder) -> Builder,
+        start: impl FnOnce(Builder) -> io::Result<N>,
+    ) -> Result<Member<N>, BootstrapError> {
         let Bootstrap { place, launcher, method, limit, begun, link, address } = self;
         let clock = Clock::system();
         let limit = clock.limit_of_which(limit, begun.map_or(Duration::ZERO, |begun| begun.elapsed()));
@@ -204,7 +228,7 @@ impl Bootstrap {
         let (trust, mut known) = met.into_parts();
         known.insert(id, mine.clone());
         let builder = build(Node::builder(id).functions(functions)).link(link);
-        let node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?)?;
+        let mut node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?, start)?;
         let (parent, _) = exchange::neighbours(id, count);
         let address = |id: Id| known.get(&id).map(|entry| mine.address_of(id, entry)).transpose();
         let watch = match parent.map(|parent| Ok((parent, address(parent)?))).transpose() {
@@ -212,7 +236,7 @@ impl Bootstrap {
                 if ruled {
                     wait_for(&[(parent, address.clone())], &limit)?;
                 }
-                Some(Watch::new(&node, parent, address, &clock)?)
+                Some(Watch::new(&mut node, parent, address, &clock)?)
             }
             Ok(_) => None,
             Err(why) => return Err(BootstrapError::Unreachable(why)),
@@ -231,7 +255,7 @@ impl Bootstrap {
         };
         match count {
             1 => {}
-            _ if all => rounds.go(&member.node, member.watch.as_mut(), count, &limit)?,
+            _ if all => rounds.go(&mut member.node, member.watch.as_mut(), count, &limit)?,
             // Each id knows only its neighbours, which at some ids are all of them.
             _ => known = introduce(&mut member, &rounds, &mine, known, &limit)?,
         }
@@ -239,37 +263,6 @@ impl Bootstrap {
         member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;
         member.farewell = AtEnd(farewell);
         Ok(member)
-    }
-}
-
-impl Bootstrap {
-    /// Exchanges the entries, and makes a node that the application drives; `build` may configure it further. It knows
-    /// the address of each other id, and listens. Nothing of it has a thread. Returns the number of ids as well.
-    ///
-    /// It needs an exchange [of the program's own](Self::with_allgather), which brings all entries at once. No id waits
-    /// until the others have their nodes: a call that comes earlier waits at the listener.
-    ///
-    /// # Errors
-    /// As for [`start`](Self::start), and [`BootstrapError::Variables`] for any other exchange.
-    pub fn start_polled(
-        self,
-        functions: &Functions,
-        build: impl FnOnce(Builder) -> Builder,
-    ) -> Result<(PolledNode, u32), BootstrapError> {
-        let Bootstrap { place, launcher, method, limit, begun, link, address } = self;
-        if !matches!(method, ExchangeMethod::Allgather(_)) {
-            let why = "a node that the application drives needs an exchange of the program's own";
-            return Err(BootstrapError::Variables { launcher, why: why.into() });
-        }
-        let limit =
-            Clock::system().limit_of_which(limit, begun.map_or(Duration::ZERO, |begun| begun.elapsed()));
-        let wanted = std::env::var(HOST_ADDRESS).ok();
-        let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
-        let Startup { id, count, mine, own, met, .. } = begin(method, place, (wanted, link), &limit)?;
-        let (trust, mut known) = met.into_parts();
-        known.insert(id, mine.clone());
-        let builder = build(Node::builder(id).functions(functions)).link(link);
-        Ok((own.polled(builder, &trust, peers(id, &mine, &known, trust.job)?)?, count))
     }
 }
 
@@ -421,28 +414,24 @@ fn gather(
 }
 
 /// Gets the entries of all others, through the tree of linked neighbours.
-fn introduce(
-    member: &mut Member,
+fn introduce<N: Driven>(
+    member: &mut Member<N>,
     rounds: &Rounds,
     mine: &Entry,
     known: BTreeMap<Id, Entry>,
     limit: &TimeLimit,
 ) -> Result<BTreeMap<Id, Entry>, BootstrapError> {
     let Member { node, count, watch, .. } = member;
-    let me = node.id();
-    let learn = |entries: &[Entry]| {
+    let me = node.me();
+    let learn = |node: &mut N, entries: &[Entry]| {
         let others = (0..).zip(entries).filter(|(id, _)| *id != me && !known.contains_key(id));
         let others: Result<Vec<Peer>, BootstrapError> =
             others.map(|(id, entry)| peer(id, mine, entry)).collect();
-        Ok(node.learn_all(others?)?)
+        Ok(node.learn_peers(others?)?)
     };
     let entries = match watch {
-        None => {
-            let entries = rounds.lead(node, *count, limit)?;
-            learn(&entries)?;
-            entries
-        }
-        Some(watch) => rounds.follow(watch, *count, limit, learn)?,
+        None => rounds.lead(node, *count, limit, learn)?,
+        Some(watch) => rounds.follow(node, watch, *count, limit, learn)?,
     };
     Ok((0..).zip(entries).collect())
 }

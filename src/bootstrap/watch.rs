@@ -5,8 +5,9 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::BootstrapError;
+use super::driven::Driven;
 use crate::Clock;
-use crate::runtime::{Address, Events, Loss, NoEvent, Node, PeerEventKind};
+use crate::runtime::{Address, Events, Loss, NoEvent, PeerEventKind};
 
 /// Time limit of a connection attempt, for a process on another host.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
@@ -98,13 +99,13 @@ pub(super) struct Watch {
 impl Watch {
     /// Watches an id with this address from now on.
     pub(super) fn new(
-        node: &Node,
+        node: &mut impl Driven,
         watched: Id,
         address: Address,
         clock: &Clock,
     ) -> Result<Watch, BootstrapError> {
         let watched = WatchedLink::new(watched, clock.now());
-        Ok(Watch { clock: clock.clone(), events: node.events()?, watched, address, missing: Loss::Broken })
+        Ok(Watch { clock: clock.clone(), events: node.subscribe()?, watched, address, missing: Loss::Broken })
     }
 
     /// The watched id.
@@ -134,9 +135,9 @@ impl Watch {
     }
 
     /// How the link with the watched id was lost for good, if it was. Reopens the link if it was closed.
-    fn lost_by_now(&mut self, node: &Node) -> Result<Option<Loss>, BootstrapError> {
+    fn lost_by_now(&mut self, node: &mut impl Driven) -> Result<Option<Loss>, BootstrapError> {
         if self.events.missed() > 0 {
-            self.events = node.events()?;
+            self.events = node.subscribe()?;
             self.watched.forget();
         }
         self.catch_up();
@@ -155,11 +156,11 @@ impl Watch {
     }
 
     /// Links with the watched id; returns false if no process listens at its address.
-    fn meets(&self, node: &Node) -> bool {
+    fn meets(&self, node: &mut impl Driven) -> bool {
         let limit = self.clock.limit(MEET_LIMIT);
         // Terminates: the time limit passes.
         while !limit.is_over() {
-            match node.wait_for_peers([self.watched.id], MEET_TURN) {
+            match node.link_with(self.watched.id, MEET_TURN) {
                 Ok(()) => return true,
                 Err(_) if !self.address.is_answered(PROBE_LIMIT) => return false,
                 Err(_) => {}
@@ -172,7 +173,7 @@ impl Watch {
     /// instead.
     pub(super) fn left_by_now(
         &mut self,
-        node: &Node,
+        node: &mut impl Driven,
         root: &Address,
     ) -> Result<Option<Loss>, BootstrapError> {
         // Terminates: the second iteration watches id 0.
@@ -188,16 +189,24 @@ impl Watch {
     }
 
     /// Waits until id 0, whose address is `root`, has gone.
-    pub(super) fn until_left(mut self, node: &Node, root: &Address) -> Result<Loss, BootstrapError> {
+    pub(super) fn until_left(
+        mut self,
+        node: &mut impl Driven,
+        root: &Address,
+    ) -> Result<Loss, BootstrapError> {
         // Terminates: each event may be the loss of a link, and id 0's is the last.
         loop {
             if let Some(loss) = self.left_by_now(node, root)? {
                 return Ok(loss);
             }
-            match self.events.recv_within(WAIT_MAX) {
-                Ok(event) => self.watched.heed(event.id, &event.kind),
-                Err(NoEvent::Yet) => {}
-                Err(NoEvent::Ended) => return Ok(Loss::Left),
+            let next = |limit| match self.events.recv_within(limit) {
+                Err(NoEvent::Yet) => None,
+                event => Some(event.ok()),
+            };
+            match node.await_item(WAIT_MAX, next) {
+                Some(Some(event)) => self.watched.heed(event.id, &event.kind),
+                Some(None) => return Ok(Loss::Left),
+                None => {}
             }
         }
     }

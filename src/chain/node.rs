@@ -189,6 +189,12 @@ impl Node {
         self.run_queue.running()
     }
 
+    /// Whether a call is in flight at this id.
+    pub fn has_call(&self, call: CallId) -> bool {
+        let spots = self.spots.as_ref();
+        spots.is_some_and(|spots| spots.find(call).is_some()) || self.calls.named(call).is_some()
+    }
+
     /// Whether a call here awaits an answer of this child.
     pub fn awaits(&self, child: Id, call: CallId) -> bool {
         let spots = self.spots.as_ref();

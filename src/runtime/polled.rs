@@ -26,6 +26,7 @@ use super::waiting;
 use super::{AbsentPeers, Address, MembershipError, Peer};
 use crate::chain::PAUSE_MAX;
 use crate::hint::unlikely;
+use crate::wire::message::CallId;
 
 /// Whether a loop may sleep until the node's descriptor is readable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +140,17 @@ impl PolledNode {
         self.queue(self.front.learns(peer)?)
     }
 
+    /// Sets the addresses of many peers at once: see [`Node::learn_all`](super::Node::learn_all). They take effect in
+    /// the next turn, before calls that are started afterwards.
+    ///
+    /// # Errors
+    /// As for [`learn`](Self::learn); then no peer is learned.
+    pub fn learn_all(&self, peers: impl IntoIterator<Item = Peer>) -> Result<(), MembershipError> {
+        let peers: Vec<Peer> = peers.into_iter().collect();
+        peers.iter().try_for_each(|peer| self.front.is_other(peer.id))?;
+        self.queue(Command::LearnAll(peers))
+    }
+
     /// Removes the address of a peer, and closes the link with it: see [`Node::forget`](super::Node::forget). It takes
     /// effect in the next turn.
     ///
@@ -188,6 +200,11 @@ impl PolledNode {
             self.front.side.mailbox.wake();
         }
         Ok(())
+    }
+
+    /// Whether a call is in flight at this id.
+    pub(crate) fn has_call(&self, call: CallId) -> bool {
+        self.event_loop.node.has_call(call)
     }
 
     /// Returns a handle that makes calls from other threads and from functions. The thread that drives the node waits

@@ -395,7 +395,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "crates/gpc-capi/src",
         floors: &["wire", "runtime", "bootstrap"],
-        packages: &["chained_gpc", "bytes", "libc"],
+        packages: &["chained_gpc", "gpc_pmix", "bytes", "libc"],
         banned: &["net", "SystemTime"],
     },
     Floor {

@@ -637,25 +637,26 @@ int cgpc_context_new(struct cgpc_context **context);
 int cgpc_start(struct cgpc_context *context,
                const struct cgpc_options *options);
 
-// Starts the node of a context as one of the processes that a launcher started, such as mpiexec, srun or gpc run. The
-// launcher says which id this process has and how many there are; when the call returns, each id can call each other
-// one. All processes call it. Of the options, `id`, `listen`, `peers`, `job`, `secret` and `key` are not used.
+// Starts the node of a context as one of the processes that a launcher started, such as mpiexec, mpirun, srun or gpc
+// run: over PMI-1, PMI-2 or PMIx, or by a rule (plain Slurm, Kubernetes). The launcher says which id this process has
+// and how many there are; when the call returns, each id can call each other one. All processes call it. With
+// CGPC_POLLED the calling thread drives the node meanwhile. Of the options, `id`, `listen`, `peers`, `job`, `secret`
+// and `key` are not used.
 //
 // Errors: CGPC_ERR_NO_LAUNCHER if the environment names no launcher, CGPC_ERR_BOOTSTRAP if the others are not found
-// within `limit_us`, CGPC_ERR_UNSUPPORTED with CGPC_POLLED, and those of cgpc_start. Not from within functions.
+// within `limit_us`, and those of cgpc_start. Not from within functions.
 int cgpc_start_launched(struct cgpc_context *context,
                         const struct cgpc_options *options);
 
 // Starts the node of a context as one of the processes of an exchange of the application's own, such as those of an
 // MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is
-// used on this thread, and not after the call. Options and errors
-// are those of cgpc_start_launched, but CGPC_POLLED is possible.
+// used on this thread, and not after the call. Options and errors are those of cgpc_start_launched.
 int cgpc_start_exchange(struct cgpc_context *context,
                         const struct cgpc_exchange *exchange,
                         const struct cgpc_options *options);
 
 // Serves the calls of the others until id 0 leaves or is lost; returns at once at id 0. For a context that a
-// launcher or an exchange started. CGPC_NONE: id 0 was lost, and did not leave in order.
+// launcher or an exchange started. Drives a polled context. CGPC_NONE: id 0 was lost, and did not leave in order.
 //
 // Not from within functions. Errors: CGPC_ERR_UNSUPPORTED for other contexts, CGPC_ERR_DEADLOCK, CGPC_ERR_BOOTSTRAP.
 int cgpc_serve(struct cgpc_context *context);

@@ -1,6 +1,6 @@
 //! A context: the functions and the node of one id in this process.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
@@ -64,9 +64,35 @@ impl Deref for Running {
     }
 }
 
+/// A node that the application drives.
+pub(crate) enum Driven {
+    Node(Box<PolledNode>),
+    Member(Box<Member<PolledNode>>),
+}
+
+impl Deref for Driven {
+    type Target = PolledNode;
+
+    fn deref(&self) -> &PolledNode {
+        match self {
+            Driven::Node(node) => node,
+            Driven::Member(member) => member.node(),
+        }
+    }
+}
+
+impl DerefMut for Driven {
+    fn deref_mut(&mut self) -> &mut PolledNode {
+        match self {
+            Driven::Node(node) => node,
+            Driven::Member(member) => member,
+        }
+    }
+}
+
 /// A node that the application drives, and the thread that is inside it.
 struct Polled {
-    node: Mutex<Option<PolledNode>>,
+    node: Mutex<Option<Driven>>,
     driving: AtomicU64,
 }
 
@@ -80,7 +106,7 @@ thread_local! {
 
 /// Exclusive use of a polled node by this thread.
 struct Drive<'a> {
-    node: MutexGuard<'a, Option<PolledNode>>,
+    node: MutexGuard<'a, Option<Driven>>,
     driving: &'a AtomicU64,
 }
 
@@ -114,7 +140,7 @@ impl Polled {
         Ok(Drive { node, driving: &self.driving })
     }
 
-    fn with<T>(&self, run: impl FnOnce(&mut PolledNode) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, run: impl FnOnce(&mut Driven) -> Result<T>) -> Result<T> {
         run(self.drive()?.node.as_mut().ok_or_else(ended)?)
     }
 }
@@ -216,7 +242,7 @@ impl Context {
     pub(crate) fn with_node<T>(
         &self,
         running: impl FnOnce(&Running) -> Result<T>,
-        polled: impl FnOnce(&mut PolledNode) -> Result<T>,
+        polled: impl FnOnce(&mut Driven) -> Result<T>,
     ) -> Result<T> {
         match &self.started()?.driver {
             Driver::Polled(driven) => driven.with(polled),
@@ -242,7 +268,10 @@ impl Context {
                     Ok(loss == Loss::Left)
                 }
             },
-            |_| Err(alone()),
+            |node| match node {
+                Driven::Node(_) => Err(alone()),
+                Driven::Member(member) => Ok(member.serve_until_left()? == Loss::Left),
+            },
         )
     }
 
@@ -267,7 +296,7 @@ impl Context {
     ///
     /// # Errors
     /// As for [`with_node`](Self::with_node), and if the node has a thread.
-    pub(crate) fn with_polled<T>(&self, polled: impl FnOnce(&mut PolledNode) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_polled<T>(&self, polled: impl FnOnce(&mut Driven) -> Result<T>) -> Result<T> {
         let message = "the context has a thread of its own: start it with CGPC_POLLED to drive it";
         self.with_node(|_| Err(Error::new(CGPC_ERR_UNSUPPORTED, message)), polled)
     }
@@ -315,8 +344,10 @@ impl Context {
             }
             Driver::Polled(polled) => {
                 let node = polled.drive()?.node.take();
-                if let Some(node) = node {
-                    node.shutdown(limit)?;
+                match node {
+                    Some(Driven::Node(node)) => node.shutdown(limit)?,
+                    Some(Driven::Member(member)) => member.finish(limit)?,
+                    None => {}
                 }
             }
         }
@@ -355,7 +386,7 @@ impl Started {
     }
 
     /// The state of a node that the application drives.
-    pub(crate) fn polled(node: PolledNode, count: u32) -> Started {
+    pub(crate) fn polled(node: Driven, count: u32) -> Started {
         let (caller, id) = (node.caller(), node.id());
         let address = node.address().map(ToString::to_string);
         let polled = Box::new(Polled { node: Mutex::new(Some(node)), driving: AtomicU64::new(0) });

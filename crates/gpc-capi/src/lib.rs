@@ -26,7 +26,7 @@
 //! | `armci` | ARMCI's interface: `process`, `calls`, `handlers`, `collective`, `memory`, `locks`, and `shared` state |
 //! | `status`, `error` | statuses; errors, and the last one of each thread |
 //! | `handles`, `process` | the table of handles; forks of the process |
-//! | `context`, `registry` | a node and what drives it; the functions of a context |
+//! | `context`, `launched`, `registry` | a node and what drives it; its start with others; the functions of a context |
 //! | `calls`, `tokens`, `trees` | calls in flight and outcomes; deferred replies; trees of calls |
 #![deny(unsafe_code)]
 
@@ -36,6 +36,7 @@ mod calls;
 mod context;
 mod error;
 mod handles;
+mod launched;
 mod process;
 mod registry;
 pub mod status;

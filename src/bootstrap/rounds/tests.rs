@@ -4,12 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::Clock;
-use crate::runtime::{Address, LinkKind, Listener, LocalNodes};
+use crate::runtime::{Address, LinkKind, Listener, LocalNodes, Node};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn entry() -> Entry {
     "1,h,0123456789abcdef,-,unix:@h".parse().unwrap()
+}
+
+fn go() -> Announcement {
+    Announcement::Go(CallId { root: 0, sequence: 7 })
 }
 
 fn given_up() -> Announcement {
@@ -37,8 +41,9 @@ fn received(
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let root = Address::Abstract(format!("gpc-rounds-{number}-{}", std::process::id()));
     let _listener = (!is_gone).then(|| Listener::bind(&root).unwrap());
-    let mut watch = Watch::new(nodes.root(), 0, root, &clock).unwrap();
-    rounds.receive_go(&mut watch, &clock.limit(LIMIT))
+    let mut node = nodes.root();
+    let mut watch = Watch::new(&mut node, 0, root, &clock).unwrap();
+    rounds.receive_go(&mut node, &mut watch, &clock.limit(LIMIT))
 }
 
 #[test]
@@ -47,7 +52,7 @@ fn an_announcement_may_come_until_the_limit() {
     for (late, comes) in [(LIMIT - moment, true), (LIMIT, false)] {
         let result = received(false, move |_, queue| {
             if comes {
-                queue.push(Announcement::Go);
+                queue.push(go());
             }
             late
         });
@@ -71,7 +76,7 @@ fn an_announcement_counts_though_its_sender_has_gone() {
             LIMIT - Duration::from_millis(1)
         })
     };
-    assert!(announces(|| Some(Announcement::Go)).is_ok());
+    assert!(announces(|| Some(go())).is_ok());
     assert!(matches!(announces(|| None), Err(BootstrapError::Gone(0))));
     let error = announces(|| Some(given_up())).unwrap_err();
     assert!(matches!(&error, BootstrapError::GivenUp(why) if why == "why"), "{error}");
@@ -80,11 +85,11 @@ fn an_announcement_counts_though_its_sender_has_gone() {
 #[test]
 fn announcements_are_taken_in_their_order_and_have_a_bound() {
     let queue = Queue::default();
-    assert!(queue.push(Announcement::Go) && queue.push(given_up()) && queue.push(given_up()));
-    assert!(!queue.push(Announcement::Go));
-    assert!(matches!(queue.pop(Duration::ZERO), Some(Announcement::Go)));
+    assert!(queue.push(go()) && queue.push(given_up()) && queue.push(given_up()));
+    assert!(!queue.push(go()));
+    assert!(matches!(queue.pop(Duration::ZERO), Some(Announcement::Go(_))));
     assert!(matches!(queue.pop(Duration::ZERO), Some(Announcement::GivenUp(_))));
-    assert!(queue.push(Announcement::Go), "there is room again");
+    assert!(queue.push(go()), "there is room again");
     assert!(queue.pop(Duration::ZERO).is_some() && queue.pop(Duration::ZERO).is_some());
     assert!(queue.pop(Duration::ZERO).is_none());
 }
@@ -95,7 +100,7 @@ fn a_waiting_process_is_woken() {
     let queue = Arc::new(Queue::default());
     let other = queue.clone();
     let waiting = std::thread::spawn(move || other.pop(LIMIT).is_some());
-    queue.push(Announcement::Go);
+    queue.push(go());
     assert!(waiting.join().unwrap());
 }
 
@@ -117,7 +122,7 @@ fn only_id_0_announces_and_each_id_has_room_for_what_it_says() {
     assert!(rounds.announcements.pop(Duration::ZERO).is_none());
     // Both nodes have one queue here, and id 0 says nothing to itself.
     assert_eq!(call(0, Call::new(rounds.up).ids(0..2)), "done");
-    assert!(matches!(rounds.announcements.pop(Duration::ZERO), Some(Announcement::Go)));
+    assert!(matches!(rounds.announcements.pop(Duration::ZERO), Some(Announcement::Go(_))));
     assert!(rounds.announcements.pop(Duration::ZERO).is_none());
     for _ in 0..ANNOUNCEMENTS_MAX {
         assert_eq!(call(0, rounds.say(GIVE_UP, 2).data(b"why".to_vec())), "done");
@@ -127,4 +132,29 @@ fn only_id_0_announces_and_each_id_has_room_for_what_it_says() {
         matches!(rounds.announcements.pop(Duration::ZERO), Some(Announcement::GivenUp(why)) if why == "why")
     );
     assert!(call(0, rounds.say(b"nonsense", 2)).contains("this id does not expect that"));
+}
+
+/// Id 0 learned the addresses last, so calls of the others that passed through it failed.
+#[test]
+fn id_0_knows_all_before_any_other_goes_on() {
+    let functions = Functions::new();
+    let rounds = Rounds::register(&functions, &entry()).unwrap();
+    let nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
+    let knows = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (announcements, known) = (rounds.announcements.clone(), knows.clone());
+    let follower = std::thread::spawn(move || {
+        let Some(Announcement::Table(_, token)) = announcements.pop(LIMIT) else {
+            panic!("the table is first")
+        };
+        assert!(known.load(Ordering::SeqCst));
+        token.reply(Reply::default());
+        matches!(announcements.pop(LIMIT), Some(Announcement::Go(_)))
+    });
+    let learn = |_: &mut &Node, entries: &[Entry]| {
+        assert_eq!(entries.len(), 2);
+        knows.store(true, Ordering::SeqCst);
+        Ok(())
+    };
+    rounds.lead(&mut nodes.root(), 2, &Clock::system().limit(LIMIT), learn).unwrap();
+    assert!(follower.join().unwrap());
 }

@@ -5,6 +5,7 @@ mod fake;
 mod wrong;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -97,6 +98,44 @@ fn all_know_all_when_any_of_them_does() {
         assert_eq!((hosts.len(), peers.len()), (1, count as usize));
         assert_eq!(table.finished(), (0..count).collect::<Vec<_>>());
         assert!(count > 1 || table.len() == 0, "one process asks nobody");
+    }
+}
+
+/// Nodes without a thread: the thread that starts them drives them, and the inner ones of the tree pass on what the
+/// others wait for.
+#[test]
+fn polled_members_know_all_and_serve() {
+    for count in [1, 2, 9] {
+        let table = Table::new();
+        let spaces = table.clone();
+        let left = processes(count, move |id| {
+            let mut space = spaces.space(id, count);
+            space.one_host = Some(true);
+            let functions = functions();
+            let (func, finished) = (functions.named("id").unwrap(), Arc::new(AtomicU32::new(0)));
+            let finishing = finished.clone();
+            let finish = functions.func("finish", move |_, _| {
+                finishing.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            });
+            let bootstrap = Bootstrap::with_space(Box::new(space)).unwrap().limit(PATIENCE);
+            let mut member = bootstrap.start_polled(&functions, |builder| builder).unwrap();
+            let ids = IdList::range(0..count).with_first(id);
+            let call = member.call(Call::new(func).ids(ids).tree(Tree::Chain)).unwrap();
+            assert_eq!(member.wait(call).unwrap().replies().unwrap().len(), count as usize);
+            let call = Call::new(finish.unwrap()).ids([0]);
+            let call = member.call(if id == 0 { call } else { call.watch() }).unwrap();
+            member.wait(call).unwrap();
+            // Terminates: each of the others makes its call, or the test ends at its limit.
+            while id == 0 && finished.load(Ordering::SeqCst) < count {
+                member.progress(Duration::from_millis(100)).unwrap();
+            }
+            let loss = member.serve_until_left().unwrap();
+            member.finish(PATIENCE).unwrap();
+            loss
+        });
+        assert!(left.iter().all(|loss| *loss == Loss::Left), "{left:?}");
+        assert_eq!(table.finished(), (0..count).collect::<Vec<_>>());
     }
 }
 

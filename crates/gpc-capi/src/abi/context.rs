@@ -1,7 +1,7 @@
 //! Contexts: made, started and freed.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::bootstrap::{self, Bootstrap};
@@ -11,9 +11,10 @@ use chained_gpc::{Heartbeat, Job, LinkKind, Listener, Node, Peers, PrivateKey, S
 use super::callees::no_unwind;
 use super::pointers::{Pointers, border, handle, object, opaque};
 use super::types::{cgpc_context, cgpc_exchange, cgpc_options};
-use crate::context::{Context, Running, Started};
+use crate::context::{Context, Driven, Running, Started};
 use crate::error::{Error, Result};
 use crate::handles::{get, insert, remove};
+use crate::launched::{self, Mode};
 use crate::status::*;
 
 /// A flag of cgpc_options: the context has no thread. The application drives it with cgpc_progress and the waits.
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn cgpc_start(context: *mut cgpc_context, options: *const 
                 }
                 Ok(match options.flags & CGPC_POLLED {
                     0 => Started::running(Running::Node(builder.start()?), 0),
-                    _ => Started::polled(builder.polled()?, 0),
+                    _ => Started::polled(Driven::Node(Box::new(builder.polled()?)), 0),
                 })
             })?;
             Ok(CGPC_OK)
@@ -103,12 +104,14 @@ pub unsafe extern "C" fn cgpc_start(context: *mut cgpc_context, options: *const 
     }
 }
 
-/// Starts the node of a context as one of the processes that a launcher started, such as mpiexec, srun or gpc run. The
-/// launcher says which id this process has and how many there are; when the call returns, each id can call each other
-/// one. All processes call it. Of the options, `id`, `listen`, `peers`, `job`, `secret` and `key` are not used.
+/// Starts the node of a context as one of the processes that a launcher started, such as mpiexec, mpirun, srun or gpc
+/// run: over PMI-1, PMI-2 or PMIx, or by a rule (plain Slurm, Kubernetes). The launcher says which id this process has
+/// and how many there are; when the call returns, each id can call each other one. All processes call it. With
+/// CGPC_POLLED the calling thread drives the node meanwhile. Of the options, `id`, `listen`, `peers`, `job`, `secret`
+/// and `key` are not used.
 ///
 /// Errors: CGPC_ERR_NO_LAUNCHER if the environment names no launcher, CGPC_ERR_BOOTSTRAP if the others are not found
-/// within `limit_us`, CGPC_ERR_UNSUPPORTED with CGPC_POLLED, and those of cgpc_start. Not from within functions.
+/// within `limit_us`, and those of cgpc_start. Not from within functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_start_launched(
     context: *mut cgpc_context,
@@ -120,14 +123,8 @@ pub unsafe extern "C" fn cgpc_start_launched(
             let context = object::<Context, _>(context)?;
             let options = options_or_default(c, options)?;
             context.start(|registry| {
-                let limit = bootstrap_limit(&options);
                 let none = || Error::new(CGPC_ERR_NO_LAUNCHER, "the environment names no launcher");
-                if options.flags & CGPC_POLLED != 0 {
-                    let message = "a launched context has a thread of its own: start it without CGPC_POLLED, or \
-                        by cgpc_start_exchange";
-                    return Err(Error::new(CGPC_ERR_UNSUPPORTED, message));
-                }
-                let bootstrap = bootstrap::from_env_within(limit)?.ok_or_else(none)?;
+                let bootstrap = launched::launcher(bootstrap_limit(&options))?.ok_or_else(none)?;
                 start_member(c, bootstrap, &options, registry.functions())
             })?;
             Ok(CGPC_OK)
@@ -137,8 +134,7 @@ pub unsafe extern "C" fn cgpc_start_launched(
 
 /// Starts the node of a context as one of the processes of an exchange of the application's own, such as those of an
 /// MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is
-/// used on this thread, and not after the call. Options and errors
-/// are those of cgpc_start_launched, but CGPC_POLLED is possible.
+/// used on this thread, and not after the call. Options and errors are those of cgpc_start_launched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_start_exchange(
     context: *mut cgpc_context,
@@ -162,7 +158,7 @@ pub unsafe extern "C" fn cgpc_start_exchange(
 }
 
 /// Serves the calls of the others until id 0 leaves or is lost; returns at once at id 0. For a context that a
-/// launcher or an exchange started. CGPC_NONE: id 0 was lost, and did not leave in order.
+/// launcher or an exchange started. Drives a polled context. CGPC_NONE: id 0 was lost, and did not leave in order.
 ///
 /// Not from within functions. Errors: CGPC_ERR_UNSUPPORTED for other contexts, CGPC_ERR_DEADLOCK, CGPC_ERR_BOOTSTRAP.
 #[unsafe(no_mangle)]
@@ -329,17 +325,8 @@ fn start_member(
             Node::builder(0)
         })
     };
-    let started = match options.flags & CGPC_POLLED {
-        0 => {
-            let mut member = bootstrap.start(functions, build)?;
-            let (count, serving) = (member.count(), Mutex::new(Some(member.serving())));
-            Started::running(Running::Member(Box::new(member), serving), count)
-        }
-        _ => {
-            let (node, count) = bootstrap.start_polled(functions, build)?;
-            Started::polled(node, count)
-        }
-    };
+    let mode = if options.flags & CGPC_POLLED == 0 { Mode::Thread } else { Mode::Polled };
+    let started = launched::start(bootstrap, functions, mode, build)?;
     failed.map_or(Ok(started), Err)
 }
 

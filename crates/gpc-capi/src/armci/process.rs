@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use chained_gpc::bootstrap::{self, Bootstrap};
+use chained_gpc::bootstrap;
 use chained_gpc::runtime::{Builder, FunctionResult};
 use chained_gpc::{ChildReply, Deferred, Node, Placement, Reply, Request};
 
@@ -21,6 +21,7 @@ use crate::abi::types::cgpc_context;
 use crate::context::{Context, Running, Started};
 use crate::error::Result;
 use crate::handles::{insert, remove};
+use crate::launched::{self, Mode};
 use crate::registry::{Code, Terms};
 use crate::status::CGPC_OK;
 
@@ -155,8 +156,8 @@ pub(super) fn started(handler_limit: Duration) -> Result<Layer> {
     let context = Arc::new(Context::default());
     let shared = Arc::<Shared>::default();
     let numbers = register(&context, &shared)?;
-    context.start(|registry| match bootstrap::from_env()? {
-        Some(bootstrap) => member(bootstrap, registry.functions()),
+    context.start(|registry| match launched::launcher(bootstrap::LIMIT)? {
+        Some(found) => launched::start(found, registry.functions(), Mode::Thread, with_workers),
         None => {
             let node = with_workers(Node::builder(0)).functions(registry.functions()).start()?;
             Ok(Started::running(Running::Node(node), 1))
@@ -168,12 +169,6 @@ pub(super) fn started(handler_limit: Duration) -> Result<Layer> {
     ME.store(me as c_int, Ordering::Relaxed);
     COUNT.store(count as c_int, Ordering::Relaxed);
     Ok(Layer::new(context, (me, count), numbers, (shared, handler_limit)))
-}
-
-fn member(bootstrap: Bootstrap, functions: &chained_gpc::Functions) -> Result<Started> {
-    let mut member = bootstrap.start(functions, with_workers)?;
-    let (count, serving) = (member.count(), std::sync::Mutex::new(Some(member.serving())));
-    Ok(Started::running(Running::Member(Box::new(member), serving), count))
 }
 
 /// A worker for each level; the default workers have nothing to do.

@@ -164,6 +164,52 @@ fn exchanges_members_levels_and_secrets() {
     succeeds("cc", "gnu11", "world.c");
 }
 
+/// A launcher that speaks PMI-1, and one that speaks PMIx, with the arguments before the number of processes.
+const LAUNCHERS: [&[&str]; 2] =
+    [&["mpiexec.mpich", "-n"], &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"]];
+
+/// Compiles a program, and runs it by each launcher with these numbers of processes.
+fn succeeds_launched(standard: &str, source: &str, arguments: &[&str], counts: &[&str]) {
+    if !has_compiler("cc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile("cc", standard, sanitizers("cc"), source, &program);
+    for launcher in LAUNCHERS {
+        if Command::new(launcher[0]).arg("--version").output().is_err() {
+            println!("skipped: needs {}", launcher[0]);
+            continue;
+        }
+        for count in counts {
+            let output = Command::new("timeout")
+                .arg("60")
+                .args(launcher)
+                .arg(count)
+                .arg(&program)
+                .args(arguments)
+                .env("LD_LIBRARY_PATH", library_folder(&program))
+                // The library of the launcher keeps memory until its end.
+                .env("ASAN_OPTIONS", "detect_leaks=0")
+                .output()
+                .unwrap();
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{launcher:?} {count}: {:?}\n{err}", output.status);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+        }
+    }
+}
+
+#[test]
+fn processes_of_a_launcher_know_each_other() {
+    succeeds_launched("gnu11", "launched.c", &[], &["1", "4"]);
+}
+
+#[test]
+fn polled_processes_of_a_launcher_know_each_other() {
+    succeeds_launched("gnu11", "launched.c", &["polled"], &["1", "4", "9"]);
+}
+
 /// A Rust program ignores SIGPIPE, so only a program in C died when a peer had gone.
 #[test]
 fn a_peer_that_dies_sends_no_signal() {

@@ -1,0 +1,114 @@
+//! The node of a bootstrap, whether a thread of its own drives it or the thread that waits.
+
+use std::borrow::Borrow;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use crate::Clock;
+use crate::runtime::{
+    AbsentPeers, Call, CallError, Events, MembershipError, Node, Outcome, Peer, PolledNode,
+};
+use crate::wire::message::CallId;
+
+/// What a bootstrap does with its node. Each wait has a time limit.
+pub(super) trait Driven {
+    fn me(&self) -> Id;
+
+    /// Makes a call, and waits for its end.
+    fn complete(&mut self, call: Call) -> Result<Outcome, CallError>;
+
+    fn learn_peers(&mut self, peers: Vec<Peer>) -> Result<(), MembershipError>;
+
+    fn subscribe(&mut self) -> Result<Events, MembershipError>;
+
+    /// Waits for a link with an id.
+    fn link_with(&mut self, id: Id, limit: Duration) -> Result<(), AbsentPeers>;
+
+    /// Waits up to `limit` for an item that `take` returns. `take` may wait for the time that it gets.
+    fn await_item<T>(&mut self, limit: Duration, take: impl FnMut(Duration) -> Option<T>) -> Option<T>;
+
+    /// Waits up to `limit` until a call has ended here: its request and its answers have been passed on.
+    fn pass_on(&mut self, call: CallId, limit: Duration);
+}
+
+/// A node with a thread.
+impl<N: Borrow<Node>> Driven for N {
+    fn me(&self) -> Id {
+        node(self).id()
+    }
+
+    fn complete(&mut self, call: Call) -> Result<Outcome, CallError> {
+        node(self).call(call)?.wait()
+    }
+
+    fn learn_peers(&mut self, peers: Vec<Peer>) -> Result<(), MembershipError> {
+        node(self).learn_all(peers)
+    }
+
+    fn subscribe(&mut self) -> Result<Events, MembershipError> {
+        node(self).events()
+    }
+
+    fn link_with(&mut self, id: Id, limit: Duration) -> Result<(), AbsentPeers> {
+        node(self).wait_for_peers([id], limit)
+    }
+
+    fn await_item<T>(&mut self, limit: Duration, mut take: impl FnMut(Duration) -> Option<T>) -> Option<T> {
+        take(limit)
+    }
+
+    /// Its thread does that.
+    fn pass_on(&mut self, _: CallId, _: Duration) {}
+}
+
+fn node(of: &impl Borrow<Node>) -> &Node {
+    of.borrow()
+}
+
+impl Driven for PolledNode {
+    fn me(&self) -> Id {
+        self.id()
+    }
+
+    fn complete(&mut self, call: Call) -> Result<Outcome, CallError> {
+        let handle = self.call(call)?;
+        self.wait(handle)
+    }
+
+    fn learn_peers(&mut self, peers: Vec<Peer>) -> Result<(), MembershipError> {
+        self.learn_all(peers)
+    }
+
+    fn subscribe(&mut self) -> Result<Events, MembershipError> {
+        let events = self.events()?;
+        // The subscription takes effect in the next turn. If the poll fails, it fails in the next wait as well.
+        let _ = self.progress(Duration::ZERO);
+        Ok(events)
+    }
+
+    fn link_with(&mut self, id: Id, limit: Duration) -> Result<(), AbsentPeers> {
+        self.wait_for_peers([id], limit)
+    }
+
+    fn await_item<T>(&mut self, limit: Duration, mut take: impl FnMut(Duration) -> Option<T>) -> Option<T> {
+        let limit = Clock::system().limit(limit);
+        // Terminates: the time limit passes.
+        loop {
+            if let Some(item) = take(Duration::ZERO) {
+                return Some(item);
+            }
+            let left = limit.left()?;
+            self.progress(left).ok()?;
+        }
+    }
+
+    fn pass_on(&mut self, call: CallId, limit: Duration) {
+        let limit = Clock::system().limit(limit);
+        // Terminates: the time limit passes. Ids that wait for the rest of the call report it.
+        while self.has_call(call)
+            && let Some(left) = limit.left()
+            && self.progress(left).is_ok()
+        {}
+    }
+}
