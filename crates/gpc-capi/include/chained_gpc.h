@@ -512,7 +512,7 @@ typedef struct cgpc_call_args {
     cgpc_function callback;
     // The header of the request: extra arguments. Copied before the call returns.
     const void *header;
-    // Length of the header, bytes: at most 65536.
+    // Length of the header, bytes: at most 65535.
     size_t header_len;
     // The data of the request.
     const void *data;
@@ -622,7 +622,7 @@ const char *cgpc_strerror(int status);
 // has failed. Set `error->size` before. May be called from anywhere.
 int cgpc_last_error(struct cgpc_error *error);
 
-// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_options).
+// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_options). May be called from anywhere.
 int cgpc_options_init(struct cgpc_options *options, size_t size);
 
 // Makes a context without a node: functions can be registered before other processes can call them. Free it with
@@ -649,8 +649,9 @@ int cgpc_start_launched(struct cgpc_context *context,
                         const struct cgpc_options *options);
 
 // Starts the node of a context as one of the processes of an exchange of the application's own, such as those of an
-// MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is
-// used on this thread, and not after the call. Options and errors are those of cgpc_start_launched.
+// MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is used
+// on this thread, and not after the call. Options and errors are those of cgpc_start_launched. Not from within
+// functions.
 int cgpc_start_exchange(struct cgpc_context *context,
                         const struct cgpc_exchange *exchange,
                         const struct cgpc_options *options);
@@ -685,8 +686,9 @@ int cgpc_address(const struct cgpc_context *context,
                  size_t capacity,
                  size_t *length);
 
-// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_function_options).
-int cgpc_function_options_init(struct cgpc_function_options *options, size_t size);
+// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_function_options). May be called from anywhere.
+int cgpc_function_options_init(struct cgpc_function_options *options,
+                               size_t size);
 
 // Registers a func under a name of 1 to 255 bytes, and stores its number. Each process registers it for itself, before
 // or after its start; the number is the same everywhere. `arg` is passed to the func. `options` and `function` may be
@@ -702,7 +704,7 @@ int cgpc_register(struct cgpc_context *context,
                   cgpc_function *function);
 
 // Registers a callback, which merges the replies of the children into the reply of an id: one after the other, in the
-// order of the list. The rest is as for cgpc_register.
+// order of the list. The rest is as for cgpc_register. May be called from any thread and from within functions.
 int cgpc_register_callback(struct cgpc_context *context,
                            const char *name,
                            cgpc_callback_fn callback,
@@ -711,7 +713,8 @@ int cgpc_register_callback(struct cgpc_context *context,
                            cgpc_function *function);
 
 // Registers one function for both phases: with a null child it executes as a func, with a child it merges as a
-// callback. A call names it as its func, and no callback. The rest is as for cgpc_register.
+// callback. A call names it as its func, and no callback. The rest is as for cgpc_register. May be called from any
+// thread and from within functions.
 int cgpc_register_phased(struct cgpc_context *context,
                          const char *name,
                          cgpc_callback_fn phased,
@@ -719,7 +722,8 @@ int cgpc_register_phased(struct cgpc_context *context,
                          const struct cgpc_function_options *options,
                          cgpc_function *function);
 
-// Registers a func that replies later, from any thread: it gets a token. The rest is as for cgpc_register.
+// Registers a func that replies later, from any thread: it gets a token. The rest is as for cgpc_register. May be
+// called from any thread and from within functions.
 int cgpc_register_deferring(struct cgpc_context *context,
                             const char *name,
                             cgpc_deferring_fn deferring,
@@ -728,6 +732,7 @@ int cgpc_register_deferring(struct cgpc_context *context,
                             cgpc_function *function);
 
 // Registers a func that receives its data while they arrive. `streaming` is copied. The rest is as for cgpc_register.
+// May be called from any thread and from within functions.
 int cgpc_register_streaming(struct cgpc_context *context,
                             const char *name,
                             const struct cgpc_streaming *streaming,
@@ -743,120 +748,158 @@ int cgpc_release(struct cgpc_context *context,
                  cgpc_function function);
 
 // Stores the number of a function that other processes have registered, so that this one can call it, and only watch.
-// `phased` says whether it was registered with cgpc_register_phased: 0 or 1. Errors as for cgpc_register.
+// `phased` says whether it was registered with cgpc_register_phased: 0 or 1. Errors as for cgpc_register. May be
+// called from anywhere.
 int cgpc_function_named(struct cgpc_context *context,
                         const char *name,
                         int phased,
                         cgpc_function *function);
 
-// Stores the context that runs the function.
-int cgpc_request_context(const struct cgpc_request *request, struct cgpc_context **context);
+// Stores the context that runs the function, which this does not pass on: it is finalized elsewhere. Only from within
+// its function, on its thread.
+int cgpc_request_context(const struct cgpc_request *request,
+                         struct cgpc_context **context);
 
-// Stores the id that executes.
+// Stores the id that executes. Only from within its function, on its thread.
 int cgpc_request_me(const struct cgpc_request *request, uint32_t *id);
 
-// Stores the id that sent the request; CGPC_NONE at the root.
+// Stores the id that sent the request; CGPC_NONE at the root. Only from within its function, on its thread.
 int cgpc_request_parent(const struct cgpc_request *request, uint32_t *id);
 
-// Stores the id that made the call.
+// Stores the id that made the call. Only from within its function, on its thread.
 int cgpc_request_root(const struct cgpc_request *request, uint32_t *id);
 
-// Stores the root's number of the call: with the root's id it names the call.
-int cgpc_request_sequence(const struct cgpc_request *request, uint64_t *sequence);
+// Stores the root's number of the call: with the root's id it names the call. Only from within its function, on its
+// thread.
+int cgpc_request_sequence(const struct cgpc_request *request,
+                          uint64_t *sequence);
 
 // Stores the position of this id in the tree, in preorder: 0 at the root. It is the caller's order after the root.
+// Only from within its function, on its thread.
 int cgpc_request_position(const struct cgpc_request *request,
                           uint32_t *position);
 
-// Stores the number of ids of the whole call.
+// Stores the number of ids of the whole call. Only from within its function, on its thread.
 int cgpc_request_total(const struct cgpc_request *request, uint32_t *total);
 
-// Stores where the header is, while the function runs, and its length.
-int cgpc_request_header(const struct cgpc_request *request, const void **header, size_t *length);
+// Stores where the header is, while the function runs, and its length. Only from within its function, on its thread.
+int cgpc_request_header(const struct cgpc_request *request,
+                        const void **header,
+                        size_t *length);
 
-// Stores where the data are, while the function runs, and their length. A streaming function has none here.
-int cgpc_request_data(const struct cgpc_request *request, const void **data, size_t *length);
+// Stores where the data are, while the function runs, and their length. A streaming function has none here. Only from
+// within its function, on its thread.
+int cgpc_request_data(const struct cgpc_request *request,
+                      const void **data,
+                      size_t *length);
 
-// Stores the length of the whole data, bytes; also for a streaming function.
-int cgpc_request_data_length(const struct cgpc_request *request, uint64_t *length);
+// Stores the length of the whole data, bytes; also for a streaming function. Only from within its function, on its
+// thread.
+int cgpc_request_data_length(const struct cgpc_request *request,
+                             uint64_t *length);
 
 // Copies the ids of this subtree, this id first. `count` gets their number. Errors: CGPC_ERR_TRUNCATED if `ids` has
-// room for fewer; it has the first ones then.
+// room for fewer; it has the first ones then. Only from within its function, on its thread.
 int cgpc_request_ids(const struct cgpc_request *request,
                      uint32_t *ids,
                      size_t capacity,
                      size_t *count);
 
-// Stores the number of the func. `function` of a phased one, too.
-int cgpc_request_func(const struct cgpc_request *request, cgpc_function *function);
+// Stores the number of the func. `function` of a phased one, too. Only from within its function, on its thread.
+int cgpc_request_func(const struct cgpc_request *request,
+                      cgpc_function *function);
 
-// Stores the number of the callback; 0 if there is none, or the func is phased.
-int cgpc_request_callback(const struct cgpc_request *request, cgpc_function *function);
+// Stores the number of the callback; 0 if there is none, or the func is phased. Only from within its function, on its
+// thread.
+int cgpc_request_callback(const struct cgpc_request *request,
+                          cgpc_function *function);
 
 // Stores the limits of what one id may write as reply header and reply data: see cgpc_call_args. UINT64_MAX: no limit.
-// Either may be null.
+// Either may be null. Only from within its function, on its thread.
 int cgpc_request_reply_limits(const struct cgpc_request *request,
                               uint64_t *header_max,
                               uint64_t *data_max);
 
-// Copies the name of the tree, as text with a final zero; `length` gets its length without the zero.
-int cgpc_request_tree(const struct cgpc_request *request, char *buffer, size_t capacity, size_t *length);
+// Copies the name of the tree, as text with a final zero; `length` gets its length without the zero. Only from within
+// its function, on its thread.
+int cgpc_request_tree(const struct cgpc_request *request,
+                      char *buffer,
+                      size_t capacity,
+                      size_t *length);
 
 // Keeps a value of the application for this call at this id, which the functions of the call find with
 // cgpc_request_value: func, callback, both phases, and streaming functions. It replaces an earlier value. `release`
 // may be null; otherwise it runs exactly once: when the value is replaced, or the call ends at this id in any way.
+// Only from within its function, on its thread.
 int cgpc_request_set_value(const struct cgpc_request *request,
                            void *value,
                            cgpc_release_fn release);
 
-// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept.
+// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept. Only
+// from within its function, on its thread.
 int cgpc_request_value(const struct cgpc_request *request,
                        void **value);
 
-// Stores 1 if the caller wants replies, else 0: then the reply is dropped.
-int cgpc_request_reply_wanted(const struct cgpc_request *request, int *wanted);
+// Stores 1 if the caller wants replies, else 0: then the reply is dropped. Only from within its function, on its
+// thread.
+int cgpc_request_reply_wanted(const struct cgpc_request *request,
+                              int *wanted);
 
-// Stores the rest of the time limit, microseconds.
+// Stores the rest of the time limit, microseconds. Only from within its function, on its thread.
 int cgpc_request_remaining(const struct cgpc_request *request, uint64_t *left_us);
 
-// Stores 1 if the call has ended at this id while the function runs, else 0. A long function asks now and then.
+// Stores 1 if the call has ended at this id while the function runs, else 0. A long function asks now and then. Only
+// from within its function, on its thread.
 int cgpc_request_is_cancelled(const struct cgpc_request *request,
                               int *cancelled);
 
-// Sets the reply header: copies the bytes.
+// Sets the reply header: copies the bytes. Only from within its function, on its thread.
 int cgpc_reply_set_header(struct cgpc_reply *reply, const void *header, size_t length);
 
-// Sets the reply data: copies the bytes, which may be a part of the reply itself.
-int cgpc_reply_set_data(struct cgpc_reply *reply, const void *data, size_t length);
+// Sets the reply data: copies the bytes, which may be a part of the reply itself. Only from within its function, on
+// its thread.
+int cgpc_reply_set_data(struct cgpc_reply *reply,
+                        const void *data,
+                        size_t length);
 
-// Appends to the reply data: copies the bytes, which are not a part of the reply itself.
+// Appends to the reply data: copies the bytes, which are not a part of the reply itself. Only from within its
+// function, on its thread.
 int cgpc_reply_append(struct cgpc_reply *reply, const void *data, size_t length);
 
 // Sets the length of the reply data, and stores where they are, to be written in place. New bytes are 0. The place is
 // valid until another function changes this reply.
 //
-// Errors: CGPC_ERR_LENGTH if there is no memory for them.
+// Errors: CGPC_ERR_LENGTH if there is no memory for them. Only from within its function, on its thread.
 int cgpc_reply_resize(struct cgpc_reply *reply,
                       size_t length,
                       void **data);
 
 // Stores where the reply data are, which a callback may change in place, and their length. The place is valid until
-// another function changes this reply.
+// another function changes this reply. Only from within its function, on its thread.
 int cgpc_reply_data(struct cgpc_reply *reply,
                     void **data,
                     size_t *length);
 
-// Stores where the reply header is, which a callback may change in place, and its length; as cgpc_reply_data.
-int cgpc_reply_header(struct cgpc_reply *reply, void **header, size_t *length);
+// Stores where the reply header is, which a callback may change in place, and its length; as cgpc_reply_data. Only
+// from within its function, on its thread.
+int cgpc_reply_header(struct cgpc_reply *reply,
+                      void **header,
+                      size_t *length);
 
 // Sets the message of a failure, which callers get with the code that the function returns. The text is copied, and
-// cut at 1024 bytes.
+// cut at 1024 bytes. Only from within its function, on its thread.
 int cgpc_reply_explain(struct cgpc_reply *reply,
                        const char *message);
 
+// Sets the message of the failure that the running function is about to return, as cgpc_reply_explain does. For
+// functions without a reply: deferring ones, and the begin and the segment of streaming ones. From within functions
+// alone: CGPC_ERR_STATE elsewhere.
+int cgpc_explain(const char *message);
+
 // Stores a token for a later reply of a callback, of a phased function that merges, or of the end of a streaming
-// function. What the function then does with its reply is not sent; it copies what it needs before. Returns
-// CGPC_NONE the second time, and for a func, which is registered as deferring instead.
+// function. What the function then does with its reply is not sent; it copies what it needs before. Returns CGPC_NONE
+// the second time, and for a func, which is registered as deferring instead. cgpc_token_reply, cgpc_token_fail or
+// cgpc_token_free frees the token. Only from within its function, on its thread.
 int cgpc_request_defer(const struct cgpc_request *request,
                        struct cgpc_token **token);
 
@@ -869,7 +912,7 @@ int cgpc_token_reply(struct cgpc_token *token,
                      size_t data_len);
 
 // Fails the call at this id, with a code other than 0 and a message, which may be null; frees the token. As
-// cgpc_token_reply.
+// cgpc_token_reply. May be called from any thread; never waits.
 int cgpc_token_fail(struct cgpc_token *token, int64_t code, const char *message);
 
 // Stores 1 if the call has ended at this id, so that the reply is not needed, else 0. May be called from any thread.
@@ -879,7 +922,7 @@ int cgpc_token_is_cancelled(const struct cgpc_token *token,
 // Frees a token without a reply: the call fails at this id, with CGPC_KIND_NO_ANSWER. May be called from any thread.
 int cgpc_token_free(struct cgpc_token *token);
 
-// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_call_args).
+// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_call_args). May be called from anywhere.
 int cgpc_call_args_init(struct cgpc_call_args *args, size_t size);
 
 // Starts a call, and stores its handle, which cgpc_call_free frees. Nothing of `args` is used afterwards, unless
@@ -906,7 +949,7 @@ int cgpc_call_run(struct cgpc_context *context,
 // on return. A buffer and its length may be null: that part is not wanted.
 //
 // Returns CGPC_ERR_TRUNCATED if a buffer is too short; the outcome has the whole reply. `outcome` may be null. The
-// rest is as for cgpc_call_run.
+// rest is as for cgpc_call_run. May be called where cgpc_call_wait may.
 int cgpc_call_run_into(struct cgpc_context *context,
                        const struct cgpc_call_args *args,
                        void *header,
@@ -959,25 +1002,26 @@ int cgpc_call_free(struct cgpc_call *call);
 int cgpc_outcome_free(struct cgpc_outcome *outcome);
 
 // Stores where the reply header of the whole tree is, until the outcome is freed: the result of the callback, or
-// level-n data. Of a failed call: CGPC_ERR_CALL.
+// level-n data. Of a failed call: CGPC_ERR_CALL. May be called from anywhere.
 int cgpc_outcome_header(const struct cgpc_outcome *outcome,
                         const void **header,
                         size_t *length);
 
-// Stores where the reply data of the whole tree are; as cgpc_outcome_header.
+// Stores where the reply data of the whole tree are; as cgpc_outcome_header. May be called from anywhere.
 int cgpc_outcome_data(const struct cgpc_outcome *outcome, const void **data, size_t *length);
 
-// Stores the level of the aggregated replies: the height of the tree; 0 with a callback.
-int cgpc_outcome_level(const struct cgpc_outcome *outcome, uint16_t *level);
+// Stores the level of the aggregated replies: the height of the tree; 0 with a callback. May be called from anywhere.
+int cgpc_outcome_level(const struct cgpc_outcome *outcome,
+                       uint16_t *level);
 
 // Stores the number of replies: of the ids that are done, or 1 with a callback. 0 if no reply was requested. Errors:
-// CGPC_ERR_CALL of a failed call, CGPC_ERR_DATA if the replies are not valid.
+// CGPC_ERR_CALL of a failed call, CGPC_ERR_DATA if the replies are not valid. May be called from anywhere.
 int cgpc_outcome_reply_count(const struct cgpc_outcome *outcome,
                              size_t *count);
 
 // Stores the id, the header and the data of a reply by its index, in the caller's order, where they are until the
 // outcome is freed. Each result may be null. Returns CGPC_NONE if there is no such index, and errors as
-// cgpc_outcome_reply_count.
+// cgpc_outcome_reply_count. May be called from anywhere.
 int cgpc_outcome_reply_at(const struct cgpc_outcome *outcome,
                           size_t index,
                           uint32_t *id,
@@ -987,7 +1031,8 @@ int cgpc_outcome_reply_at(const struct cgpc_outcome *outcome,
                           size_t *data_len);
 
 // Stores the header and the data of an id's reply, where they are until the outcome is freed. Each result may be null.
-// Returns CGPC_NONE if the id has no reply: it is not done, or a callback has merged it into the root's.
+// Returns CGPC_NONE if the id has no reply: it is not done, or a callback has merged it into the root's. May be called
+// from anywhere.
 int cgpc_outcome_reply(const struct cgpc_outcome *outcome,
                        uint32_t id,
                        const void **header,
@@ -995,20 +1040,22 @@ int cgpc_outcome_reply(const struct cgpc_outcome *outcome,
                        const void **data,
                        size_t *data_len);
 
-// Returns CGPC_OK if every id is done, and CGPC_NONE if some are not, or the call failed.
+// Returns CGPC_OK if every id is done, and CGPC_NONE if some are not, or the call failed. May be called from anywhere.
 int cgpc_outcome_is_complete(const struct cgpc_outcome *outcome);
 
-// Stores the number of ids with each state. Set `coverage->size` before. Also of a failed call.
-int cgpc_outcome_coverage(const struct cgpc_outcome *outcome, struct cgpc_coverage *coverage);
+// Stores the number of ids with each state. Set `coverage->size` before. Also of a failed call. May be called from
+// anywhere.
+int cgpc_outcome_coverage(const struct cgpc_outcome *outcome,
+                          struct cgpc_coverage *coverage);
 
 // Stores the state of an id: CGPC_DONE, CGPC_FAILED, CGPC_UNREACHED or CGPC_UNKNOWN. Returns CGPC_NONE if the id is
-// not of the call. Also of a failed call.
+// not of the call. Also of a failed call. May be called from anywhere.
 int cgpc_outcome_state(const struct cgpc_outcome *outcome,
                        uint32_t id,
                        int *state);
 
 // Copies the ids with a state, in the caller's order. `count` gets their number. Errors: CGPC_ERR_TRUNCATED if `ids`
-// has room for fewer; it has the first ones then. Also of a failed call.
+// has room for fewer; it has the first ones then. Also of a failed call. May be called from anywhere.
 int cgpc_outcome_ids(const struct cgpc_outcome *outcome,
                      int state,
                      uint32_t *ids,
@@ -1016,7 +1063,8 @@ int cgpc_outcome_ids(const struct cgpc_outcome *outcome,
                      size_t *count);
 
 // Makes the cause of an id's failure the last error of this thread, for cgpc_last_error: in a partial call of any id
-// that was left out, in a failed call of the id that failed first. Returns CGPC_NONE if the id has no known cause.
+// that was left out, in a failed call of the id that failed first. Returns CGPC_NONE if the id has no known cause. May
+// be called from anywhere.
 int cgpc_outcome_cause(const struct cgpc_outcome *outcome,
                        uint32_t id);
 
@@ -1029,8 +1077,8 @@ int cgpc_tree_named(struct cgpc_context *context,
                     struct cgpc_tree **tree);
 
 // Registers a split as a tree under a name, in this process. Each process whose ids are to have children in such a
-// tree registers it under the same name, without a collective step. `release` releases `arg` once: when
-// the tree was released or the context freed, and no call uses it, or now if the registration fails.
+// tree registers it under the same name, without a collective step. `release` releases `arg` once: when the tree was
+// released or the context freed, and no call uses it, or now if the registration fails. May be called from anywhere.
 int cgpc_tree_register(struct cgpc_context *context,
                        const char *name,
                        cgpc_split_fn split,
@@ -1040,23 +1088,24 @@ int cgpc_tree_register(struct cgpc_context *context,
 // Releases a tree that was registered under a name: calls that name it fail here from now on, and calls of others that
 // arrive later fail at this id, with CGPC_KIND_UNKNOWN_TREE. Calls in flight and trees that cgpc_tree_named has stored
 // go on; the argument is released once none of them is left. The name can be registered again. Errors: CGPC_ERR_TREE
-// if no tree is registered under it.
+// if no tree is registered under it. May be called from anywhere.
 int cgpc_tree_release(struct cgpc_context *context,
                       const char *name);
 
 // Makes a tree of `count` positions from a function that lists the children of each; position i is the i-th id of a
 // call, and position 0 the root. The tree is checked now, and sent with each call, so other processes need not know
-// it. The function is not used afterwards. Errors: CGPC_ERR_TREE, with the positions that are wrong.
+// it. The function is not used afterwards. Free it with cgpc_tree_free. Errors: CGPC_ERR_TREE, with the
+// positions that are wrong. May be called from anywhere.
 int cgpc_tree_from_children(uint32_t count,
                             cgpc_children_fn children,
                             void *arg,
                             struct cgpc_tree **tree);
 
 // Makes a tree of `count` positions from the parent of each; CGPC_NO_PARENT for position 0. As
-// cgpc_tree_from_children.
+// cgpc_tree_from_children. May be called from anywhere.
 int cgpc_tree_from_parents(const uint32_t *parents, size_t count, struct cgpc_tree **tree);
 
-// Frees a tree. Calls that use it go on.
+// Frees a tree. Calls that use it go on. May be called from anywhere.
 int cgpc_tree_free(struct cgpc_tree *tree);
 
 // Does up to about `budget` items of work that is ready (0: all of it), and never waits. An item is a message, a
@@ -1064,28 +1113,33 @@ int cgpc_tree_free(struct cgpc_tree *tree);
 // descriptor.
 //
 // Errors: CGPC_ERR_UNSUPPORTED if the context has a thread of its own, CGPC_ERR_DEADLOCK in a function of the context,
-// CGPC_ERR_BUSY if another thread drives it, CGPC_ERR_SYSTEM. So for the functions below.
+// CGPC_ERR_BUSY if another thread drives it, CGPC_ERR_SYSTEM. So for the functions below. From one thread at a time,
+// not from within functions of the context.
 int cgpc_progress(struct cgpc_context *context,
                   size_t budget,
                   size_t *done);
 
 // Stores the descriptor of the context, which is readable when there is work: for poll, epoll and the like. It belongs
-// to the context: never read or close it. Valid until cgpc_finalize.
+// to the context: never read or close it. Valid until cgpc_finalize. From one thread at a time, not from within
+// functions of the context.
 int cgpc_fd(struct cgpc_context *context,
             int *fd);
 
 // Arms the descriptor before a sleep. CGPC_OK: there is no work, and the descriptor becomes readable as soon as there
 // is. CGPC_PENDING: there is work, so call cgpc_progress and do not sleep. No event is lost between this call and the
-// sleep. The next cgpc_progress or cgpc_disarm disarms it; arming it again before is allowed.
+// sleep. The next cgpc_progress or cgpc_disarm disarms it; arming it again before is allowed. From one thread at a
+// time, not from within functions of the context.
 int cgpc_arm(struct cgpc_context *context);
 
 // Disarms the descriptor after cgpc_arm, for a loop that does not sleep: peers and other threads stop making system
 // calls to wake it. It does no work and loses none: a readable descriptor stays readable, and the next cgpc_arm
-// returns CGPC_PENDING if something has arrived. A loop that waits for edges alone calls cgpc_progress instead.
+// returns CGPC_PENDING if something has arrived. A loop that waits for edges alone calls cgpc_progress instead. From
+// one thread at a time, not from within functions of the context.
 int cgpc_disarm(struct cgpc_context *context);
 
 // Tells the peers that the application will not drive the context for up to `length_us` microseconds, at most ten
-// minutes, because it computes: they do not give it up meanwhile. The next cgpc_progress ends the pause.
+// minutes, because it computes: they do not give it up meanwhile. The next cgpc_progress ends the pause. From one
+// thread at a time, not from within functions of the context.
 int cgpc_pause(struct cgpc_context *context,
                uint64_t length_us);
 
@@ -1097,18 +1151,24 @@ int cgpc_learn(struct cgpc_context *context,
                const char *address,
                const uint8_t *key);
 
-// Removes the address of a peer, and closes the link with it in order. As cgpc_learn.
-int cgpc_forget(struct cgpc_context *context, uint32_t id);
+// Removes the address of a peer, and closes the link with it in order. As cgpc_learn. May be called where cgpc_learn
+// may.
+int cgpc_forget(struct cgpc_context *context,
+                uint32_t id);
 
-// Makes every known id learn a peer, by a partial call, and stores its handle: see cgpc_call_start.
+// Makes every known id learn a peer, by a partial call, and stores its handle: see cgpc_call_start. May be called
+// where cgpc_learn may.
 int cgpc_announce(struct cgpc_context *context,
                   uint32_t id,
                   const char *address,
                   const uint8_t *key,
                   struct cgpc_call **call);
 
-// Makes every known id forget an id, by a partial call, and stores its handle: see cgpc_call_start.
-int cgpc_withdraw(struct cgpc_context *context, uint32_t id, struct cgpc_call **call);
+// Makes every known id forget an id, by a partial call, and stores its handle: see cgpc_call_start. May be called
+// where cgpc_learn may.
+int cgpc_withdraw(struct cgpc_context *context,
+                  uint32_t id,
+                  struct cgpc_call **call);
 
 // Waits until there is a link to each of these ids, at most `limit_us` microseconds. Drives a polled context. Not from
 // within functions. Errors: CGPC_ERR_ABSENT, CGPC_ERR_IDS, CGPC_ERR_DEADLOCK, CGPC_ERR_BUSY, CGPC_ERR_ENDED.
@@ -1118,7 +1178,7 @@ int cgpc_wait_for_peers(struct cgpc_context *context,
                         uint64_t limit_us);
 
 // Subscribes to the events of peers, and stores a handle that cgpc_events_free frees. First come the links that are
-// up. Errors as for cgpc_learn.
+// up. Errors as for cgpc_learn. May be called where cgpc_learn may.
 int cgpc_events_open(struct cgpc_context *context,
                      struct cgpc_events **events);
 
@@ -1129,38 +1189,42 @@ int cgpc_events_next(struct cgpc_events *events,
                      uint64_t limit_us,
                      struct cgpc_event *event);
 
-// Stores the number of events that were dropped because the queue was full.
+// Stores the number of events that were dropped because the queue was full. May be called from anywhere.
 int cgpc_events_missed(const struct cgpc_events *events, uint64_t *missed);
 
 // Ends a subscription. May be called from anywhere.
 int cgpc_events_free(struct cgpc_events *events);
 
-// Draws a job: stores 16 bytes.
+// Draws a job: stores 16 bytes. May be called from anywhere.
 int cgpc_job_random(uint8_t *job);
 
-// Draws a secret: stores 32 bytes.
+// Draws a secret: stores 32 bytes. May be called from anywhere.
 int cgpc_secret_random(uint8_t *secret);
 
 // Reads a secret from a file that only its owner can read, as `gpc secret` writes it, into a buffer of 1024 bytes or
-// fewer. `length` gets its length. Errors: CGPC_ERR_ARGUMENT, CGPC_ERR_TRUNCATED.
+// fewer. `length` gets its length. Errors: CGPC_ERR_ARGUMENT, CGPC_ERR_TRUNCATED. May be called from any thread, not
+// from inline functions: it waits for the file.
 int cgpc_secret_read(const char *path,
                      uint8_t *secret,
                      size_t capacity,
                      size_t *length);
 
-// Draws a private key: stores 32 bytes.
+// Draws a private key: stores 32 bytes. May be called from anywhere.
 int cgpc_key_random(uint8_t *key);
 
-// Reads a private key from a file that only its owner can read, as `gpc key` writes it: stores 32 bytes.
-int cgpc_key_read(const char *path, uint8_t *key);
+// Reads a private key from a file that only its owner can read, as `gpc key` writes it: stores 32 bytes. May be called
+// from any thread, not from inline functions: it waits for the file.
+int cgpc_key_read(const char *path,
+                  uint8_t *key);
 
-// Stores the public key of a private key: 32 bytes, by which others know this id.
-int cgpc_key_public(const uint8_t *key, uint8_t *public_key);
+// Stores the public key of a private key: 32 bytes, by which others know this id. May be called from anywhere.
+int cgpc_key_public(const uint8_t *key,
+                    uint8_t *public_key);
 
 // Aggregates own bytes and data of children: own first. `own` null and `own_len` 0: nothing of its own; for empty
 // bytes of its own pass a pointer that is not null. Copies the result into `buffer`, `length` gets its length, and
 // `level` its level: one more than the highest child's. Errors: CGPC_ERR_TRUNCATED, CGPC_ERR_LENGTH if the level is
-// too high.
+// too high. May be called from anywhere.
 int cgpc_level_aggregate(const void *own,
                          size_t own_len,
                          const struct cgpc_leveled *children,
@@ -1171,15 +1235,18 @@ int cgpc_level_aggregate(const void *own,
                          uint16_t *level);
 
 // Passes each part of level-n data to a function, in order, until it returns another value than 0, which is returned
-// then if it is positive. Checks the data as far as it reads them. Errors: CGPC_ERR_DATA.
+// then if it is positive. Checks the data as far as it reads them. Errors: CGPC_ERR_DATA. May be called from anywhere.
 int cgpc_level_each(uint16_t level,
                     const void *data,
                     size_t length,
                     cgpc_part_fn part,
                     void *arg);
 
-// Checks level-n data, and stores the number of their parts. Errors: CGPC_ERR_DATA.
-int cgpc_level_count(uint16_t level, const void *data, size_t length, uint64_t *count);
+// Checks level-n data, and stores the number of their parts. Errors: CGPC_ERR_DATA. May be called from anywhere.
+int cgpc_level_count(uint16_t level,
+                     const void *data,
+                     size_t length,
+                     uint64_t *count);
 
 #ifdef __cplusplus
 }  // extern "C"
@@ -1190,40 +1257,53 @@ int cgpc_level_count(uint16_t level, const void *data, size_t length, uint64_t *
 
 #ifdef __cplusplus
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 /* Wrappers for C++17. They are inline, and use the functions above alone, so that they fit any compiler. Functions of the
- * application may throw: the exception becomes a failure of the call, with its text and CGPC_ERR_EXCEPTION as its code. */
+ * application may throw: the exception becomes a failure of the call, with its text and CGPC_ERR_EXCEPTION as its code.
+ * A split that throws makes an invalid tree: CGPC_KIND_BAD_TREE. A continuation must not throw: the process ends. */
 namespace cgpc {
 
-/* An error of the library. */
+/* An error of the library: the last one of the thread that throws it. */
 class error : public std::runtime_error {
 public:
-    error(int status, const std::string &message) : std::runtime_error(message), status_(status) {}
-    int status() const noexcept { return status_; }
+    explicit error(const cgpc_error &last)
+        : std::runtime_error(last.message == nullptr ? "" : last.message), last_(last) {
+        last_.message = nullptr;
+    }
+    int status() const noexcept { return last_.status; }
+    /* Whether a call failed at an id: the others are set. */
+    bool has_cause() const noexcept { return last_.has_cause != 0; }
+    std::uint32_t id() const noexcept { return last_.id; }
+    std::uint32_t stage() const noexcept { return last_.stage; }
+    std::uint32_t kind() const noexcept { return last_.kind; }
+    std::int64_t code() const noexcept { return last_.code; }
 
 private:
-    int status_;
+    cgpc_error last_;
 };
 
-/* The text of the last error of this thread. */
-inline std::string last_message() {
+/* The last error of this thread. */
+inline error last_error() {
     cgpc_error last = {};
     last.size = sizeof last;
-    return cgpc_last_error(&last) == CGPC_OK && last.message != nullptr ? last.message : "";
+    cgpc_last_error(&last);
+    return error(last);
 }
 
 /* Throws if a status is an error; returns it otherwise. */
 inline int check(int status) {
     if (status < 0) {
-        throw error(status, last_message());
+        throw last_error();
     }
     return status;
 }
@@ -1246,6 +1326,25 @@ public:
     std::uint32_t total() const { return number(cgpc_request_total); }
     view header() const { return bytes(cgpc_request_header); }
     view data() const { return bytes(cgpc_request_data); }
+    bool is_cancelled() const {
+        int is = 0;
+        check(cgpc_request_is_cancelled(of_, &is));
+        return is != 0;
+    }
+    /* Keeps a value for this call at this id, which is deleted when the call ends here. */
+    template <class Value>
+    void set_value(std::unique_ptr<Value> kept) const {
+        /* The library releases it in any case but a wrong request. */
+        check(cgpc_request_set_value(of_, kept.get(), [](void *value) { delete static_cast<Value *>(value); }));
+        kept.release();
+    }
+    /* The value that a function of this call has kept here; null if there is none. It has the type that was kept. */
+    template <class Value>
+    Value *value() const {
+        void *kept = nullptr;
+        check(cgpc_request_value(of_, &kept));
+        return static_cast<Value *>(kept);
+    }
 
 private:
     std::uint32_t number(int (*ask)(const cgpc_request *, std::uint32_t *)) const {
@@ -1281,37 +1380,175 @@ private:
     cgpc_reply *of_;
 };
 
+/* The promise of a reply that is sent later, from any thread. Freed without a reply, it fails the call. */
+class token {
+public:
+    explicit token(cgpc_token *of) : of_(of) {}
+    token(token &&other) noexcept : of_(other.release()) {}
+    token &operator=(token &&other) noexcept {
+        reset(other.release());
+        return *this;
+    }
+    ~token() { reset(nullptr); }
+    cgpc_token *c() const { return of_; }
+    cgpc_token *release() noexcept { return std::exchange(of_, nullptr); }
+    bool is_cancelled() const {
+        int is = 0;
+        check(cgpc_token_is_cancelled(of_, &is));
+        return is != 0;
+    }
+    void reply(const void *header, std::size_t header_length, const void *data, std::size_t length) {
+        check(cgpc_token_reply(release(), header, header_length, data, length));
+    }
+    void reply(const std::string &data) { reply(nullptr, 0, data.data(), data.size()); }
+    void fail(std::int64_t code, const std::string &message) { check(cgpc_token_fail(release(), code, message.c_str())); }
+
+private:
+    void reset(cgpc_token *next) noexcept {
+        if (of_ != nullptr) {
+            cgpc_token_free(of_);
+        }
+        of_ = next;
+    }
+    cgpc_token *of_;
+};
+
+/* Receives the data of a call while they arrive. */
+class receiver {
+public:
+    virtual ~receiver() = default;
+    virtual void segment(view bytes) = 0;
+    virtual void finish(request asked, reply own) = 0;
+};
+
 using func = std::function<void(request, reply)>;
 using callback = std::function<void(request, const cgpc_child &, reply)>;
+/* With a null child it executes, with a child it merges. */
+using phased = std::function<void(request, const cgpc_child *, reply)>;
+/* Moves the token to where the reply is made. */
+using deferring = std::function<void(request, token &)>;
+using streaming = std::function<std::unique_ptr<receiver>(request)>;
+/* The lengths of the groups into which a list of so many ids is cut after its first id: see cgpc_split_fn. */
+using split = std::function<std::vector<std::uint32_t>(std::uint32_t)>;
+/* The children of a position: see cgpc_children_fn. */
+using children = std::function<std::vector<std::uint32_t>(std::uint32_t)>;
 
 namespace detail {
 
-/* Runs a function of the application: an exception becomes a code. */
+/* Runs a function of the application: an exception becomes a code, and its text that of the failure. */
 template <class Run>
-int guarded(cgpc_reply *reply, Run &&run) noexcept {
+int guarded(Run &&run) noexcept {
     try {
         run();
         return 0;
     } catch (const std::exception &exception) {
-        cgpc_reply_explain(reply, exception.what());
+        cgpc_explain(exception.what());
     } catch (...) {
-        cgpc_reply_explain(reply, "an exception without a text");
+        cgpc_explain("an exception without a text");
     }
     return CGPC_ERR_EXCEPTION;
 }
 
+/* Writes a list as the library asks for it. */
+inline std::size_t listed(const std::vector<std::uint32_t> &list, std::uint32_t *place, std::size_t capacity) {
+    std::copy_n(list.begin(), std::min(list.size(), capacity), place);
+    return list.size();
+}
+
+/* A function that lists children, and what it has thrown. */
+struct listing {
+    const children &of;
+    std::exception_ptr thrown;
+};
+
 extern "C" {
 inline int cgpc_cpp_func(const cgpc_request *of, cgpc_reply *own, void *arg) {
-    return guarded(own, [&] { (*static_cast<func *>(arg))(request(of), reply(own)); });
+    return guarded([&] { (*static_cast<func *>(arg))(request(of), reply(own)); });
 }
 inline int cgpc_cpp_callback(const cgpc_request *of, const cgpc_child *child, cgpc_reply *own, void *arg) {
-    return guarded(own, [&] { (*static_cast<callback *>(arg))(request(of), *child, reply(own)); });
+    return guarded([&] { (*static_cast<callback *>(arg))(request(of), *child, reply(own)); });
 }
-inline void cgpc_cpp_delete_func(void *arg) { delete static_cast<func *>(arg); }
-inline void cgpc_cpp_delete_callback(void *arg) { delete static_cast<callback *>(arg); }
+inline int cgpc_cpp_phased(const cgpc_request *of, const cgpc_child *child, cgpc_reply *own, void *arg) {
+    return guarded([&] { (*static_cast<phased *>(arg))(request(of), child, reply(own)); });
+}
+inline int cgpc_cpp_deferring(const cgpc_request *of, cgpc_token *promise, void *arg) {
+    token own(promise);
+    int code = guarded([&] { (*static_cast<deferring *>(arg))(request(of), own); });
+    if (code != 0) {
+        /* The library fails the call with the text, and frees the token. */
+        own.release();
+    }
+    return code;
+}
+inline int cgpc_cpp_begin(const cgpc_request *of, void **state, void *arg) {
+    return guarded([&] {
+        std::unique_ptr<receiver> made = (*static_cast<streaming *>(arg))(request(of));
+        if (made == nullptr) {
+            throw std::logic_error("the streaming function has returned no receiver");
+        }
+        *state = made.release();
+    });
+}
+inline int cgpc_cpp_segment(void *state, const void *bytes, std::size_t length) {
+    return guarded([&] { static_cast<receiver *>(state)->segment(view{bytes, length}); });
+}
+inline int cgpc_cpp_finish(void *state, const cgpc_request *of, cgpc_reply *own) {
+    return guarded([&] { static_cast<receiver *>(state)->finish(request(of), reply(own)); });
+}
+inline void cgpc_cpp_delete_receiver(void *state) { delete static_cast<receiver *>(state); }
+inline std::size_t cgpc_cpp_split(std::uint32_t count, std::uint32_t *groups, std::size_t capacity, void *arg) {
+    try {
+        return listed((*static_cast<split *>(arg))(count), groups, capacity);
+    } catch (...) {
+        return 0;
+    }
+}
+inline std::size_t cgpc_cpp_children(std::uint32_t position, std::uint32_t, std::uint32_t *place, std::size_t capacity,
+                                     void *arg) {
+    listing *asked = static_cast<listing *>(arg);
+    try {
+        return listed(asked->of(position), place, capacity);
+    } catch (...) {
+        asked->thrown = std::current_exception();
+        return 0;
+    }
+}
+}
+
+template <class Function>
+void delete_function(void *arg) {
+    delete static_cast<Function *>(arg);
 }
 
 } /* namespace detail */
+
+/* A tree of calls; freed with its last copy. */
+class tree {
+public:
+    explicit tree(cgpc_tree *of) : of_(of, [](cgpc_tree *freed) { cgpc_tree_free(freed); }) {}
+    cgpc_tree *c() const { return of_.get(); }
+    /* From the children of each position. Throws what the function throws. */
+    static tree of_children(std::uint32_t count, const children &list) {
+        cgpc_tree *made = nullptr;
+        detail::listing asked = {list, nullptr};
+        int status = cgpc_tree_from_children(count, detail::cgpc_cpp_children, &asked, &made);
+        tree result(made);
+        if (asked.thrown != nullptr) {
+            std::rethrow_exception(asked.thrown);
+        }
+        check(status);
+        return result;
+    }
+    /* From the parent of each position; CGPC_NO_PARENT for position 0. */
+    static tree of_parents(const std::vector<std::uint32_t> &parents) {
+        cgpc_tree *made = nullptr;
+        check(cgpc_tree_from_parents(parents.data(), parents.size(), &made));
+        return tree(made);
+    }
+
+private:
+    std::shared_ptr<cgpc_tree> of_;
+};
 
 /* The outcome of a call; freed with its last copy. */
 class outcome {
@@ -1364,6 +1601,11 @@ public:
         args.callback = number;
         return *this;
     }
+    /* The tree, which must live until the call is made. */
+    call &along(const tree &shape) {
+        args.tree = shape.c();
+        return *this;
+    }
     /* The data, which must live until the call is made. */
     call &data(const void *start, std::size_t length) {
         args.data = start;
@@ -1375,6 +1617,59 @@ public:
         return *this;
     }
     cgpc_call_args args;
+};
+
+/* A call in flight. The destructor cancels it, unless it has no replies. */
+class in_flight {
+public:
+    explicit in_flight(cgpc_call *of) : of_(of) {}
+    in_flight(in_flight &&other) noexcept : of_(other.release()) {}
+    in_flight &operator=(in_flight &&other) noexcept {
+        reset(other.release());
+        return *this;
+    }
+    ~in_flight() { reset(nullptr); }
+    cgpc_call *c() const { return of_; }
+    cgpc_call *release() noexcept { return std::exchange(of_, nullptr); }
+    /* Waits for the end of the call; throws if it fails. */
+    outcome wait() { return *wait_for(CGPC_FOREVER); }
+    /* The same up to `limit_us` microseconds; empty if the call goes on. */
+    std::optional<outcome> wait_for(std::uint64_t limit_us) {
+        cgpc_outcome *ended = nullptr;
+        int status = cgpc_call_wait(of_, limit_us, &ended);
+        outcome result(ended);
+        if (check(status) == CGPC_PENDING) {
+            return std::nullopt;
+        }
+        return result;
+    }
+    void cancel() { check(cgpc_call_cancel(of_)); }
+    void detach() {
+        check(cgpc_call_detach(of_));
+        of_ = nullptr;
+    }
+    /* Runs a function once when the call has ended, with its status and its outcome; it must not throw. */
+    void on_end(std::function<void(int, outcome)> then) {
+        auto kept = std::make_unique<std::function<void(int, outcome)>>(std::move(then));
+        check(cgpc_call_on_end(
+            of_,
+            [](int status, cgpc_outcome *ended, void *arg) {
+                std::unique_ptr<std::function<void(int, outcome)>> run(static_cast<std::function<void(int, outcome)> *>(arg));
+                (*run)(status, outcome(ended));
+            },
+            kept.get()));
+        kept.release();
+        of_ = nullptr;
+    }
+
+private:
+    void reset(cgpc_call *next) noexcept {
+        if (of_ != nullptr) {
+            cgpc_call_free(of_);
+        }
+        of_ = next;
+    }
+    cgpc_call *of_;
 };
 
 /* A context; the destructor finalizes it. */
@@ -1391,19 +1686,76 @@ public:
     }
     cgpc_context *c() const { return of_; }
 
-    cgpc_function add_func(const char *name, func run) {
-        return add(cgpc_register, detail::cgpc_cpp_func, detail::cgpc_cpp_delete_func, name, std::move(run));
+    /* Registration: the functions are released with the context, or by release. */
+    cgpc_function add_func(const char *name, func run, std::uint32_t flags = 0) {
+        return add(std::move(run), flags, [&](auto *options, void *arg, cgpc_function *number) {
+            return cgpc_register(of_, name, detail::cgpc_cpp_func, arg, options, number);
+        });
     }
-    cgpc_function add_callback(const char *name, callback run) {
-        return add(cgpc_register_callback, detail::cgpc_cpp_callback, detail::cgpc_cpp_delete_callback, name,
-                   std::move(run));
+    cgpc_function add_callback(const char *name, callback run, std::uint32_t flags = 0) {
+        return add(std::move(run), flags, [&](auto *options, void *arg, cgpc_function *number) {
+            return cgpc_register_callback(of_, name, detail::cgpc_cpp_callback, arg, options, number);
+        });
+    }
+    cgpc_function add_phased(const char *name, phased run, std::uint32_t flags = 0) {
+        return add(std::move(run), flags, [&](auto *options, void *arg, cgpc_function *number) {
+            return cgpc_register_phased(of_, name, detail::cgpc_cpp_phased, arg, options, number);
+        });
+    }
+    cgpc_function add_deferring(const char *name, deferring run, std::uint32_t flags = 0) {
+        return add(std::move(run), flags, [&](auto *options, void *arg, cgpc_function *number) {
+            return cgpc_register_deferring(of_, name, detail::cgpc_cpp_deferring, arg, options, number);
+        });
+    }
+    cgpc_function add_streaming(const char *name, streaming run, std::uint32_t flags = 0) {
+        cgpc_streaming code = {};
+        code.size = sizeof code;
+        code.begin = detail::cgpc_cpp_begin;
+        code.segment = detail::cgpc_cpp_segment;
+        code.finish = detail::cgpc_cpp_finish;
+        code.release = detail::cgpc_cpp_delete_receiver;
+        return add(std::move(run), flags, [&](auto *options, void *arg, cgpc_function *number) {
+            return cgpc_register_streaming(of_, name, &code, arg, options, number);
+        });
+    }
+    void release(cgpc_function number) { check(cgpc_release(of_, number)); }
+    void add_tree(const char *name, split run) {
+        /* The library releases it in any case. */
+        check(cgpc_tree_register(of_, name, detail::cgpc_cpp_split, new split(std::move(run)),
+                                 detail::delete_function<split>));
+    }
+    void release_tree(const char *name) { check(cgpc_tree_release(of_, name)); }
+    tree named_tree(const char *name) const {
+        cgpc_tree *made = nullptr;
+        check(cgpc_tree_named(of_, name, &made));
+        return tree(made);
     }
     void start(const cgpc_options &options) { check(cgpc_start(of_, &options)); }
-    void start_launched() { check(cgpc_start_launched(of_, nullptr)); }
+    void start_launched(const cgpc_options *options = nullptr) { check(cgpc_start_launched(of_, options)); }
+    void start_exchange(const cgpc_exchange &exchange, const cgpc_options *options = nullptr) {
+        check(cgpc_start_exchange(of_, &exchange, options));
+    }
+    /* Serves until id 0 leaves; returns whether it left in order. */
+    bool serve() { return check(cgpc_serve(of_)) == CGPC_OK; }
+    std::size_t progress(std::size_t budget = 0) {
+        std::size_t done = 0;
+        check(cgpc_progress(of_, budget, &done));
+        return done;
+    }
     std::uint32_t id() const {
         std::uint32_t value = 0;
         check(cgpc_id(of_, &value));
         return value;
+    }
+    std::uint32_t count() const {
+        std::uint32_t value = 0;
+        check(cgpc_count(of_, &value));
+        return value;
+    }
+    in_flight begin(const call &made) {
+        cgpc_call *started = nullptr;
+        check(cgpc_call_start(of_, &made.args, &started));
+        return in_flight(started);
     }
     /* Makes a call and waits for it; throws if it fails. */
     outcome run(const call &made) {
@@ -1417,15 +1769,15 @@ public:
     void finalize(std::uint64_t limit_us) { check(cgpc_finalize(std::exchange(of_, nullptr), limit_us)); }
 
 private:
-    template <class Register, class Trampoline, class Function>
-    cgpc_function add(Register registers, Trampoline trampoline, void (*release)(void *), const char *name,
-                      Function run) {
+    template <class Function, class Register>
+    cgpc_function add(Function run, std::uint32_t flags, Register registers) {
         cgpc_function number = 0;
         cgpc_function_options options;
         check(cgpc_function_options_init(&options, sizeof options));
-        options.release = release;
+        options.flags = flags;
+        options.release = detail::delete_function<Function>;
         /* The library releases it in any case. */
-        check(registers(of_, name, trampoline, new Function(std::move(run)), &options, &number));
+        check(registers(&options, new Function(std::move(run)), &number));
         return number;
     }
     cgpc_context *of_;

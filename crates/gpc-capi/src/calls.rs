@@ -10,7 +10,7 @@ use chained_gpc::{
 
 use crate::context::{Context, Waited};
 use crate::error::{Error, Result};
-use crate::handles::{Kind, Object};
+use crate::handles::{Handle, Kind, Object};
 use crate::status::{CGPC_ERR_BUSY, CGPC_ERR_STATE};
 
 /// A call in flight.
@@ -37,6 +37,11 @@ impl InFlight {
     pub(crate) fn new(context: Arc<Context>, call: CallHandle) -> InFlight {
         let canceller = call.canceller();
         InFlight { context, state: Mutex::new(State::Idle(call)), canceller }
+    }
+
+    /// The handle of its context.
+    pub(crate) fn context(&self) -> Handle {
+        self.context.handle()
     }
 
     /// Waits up to `limit`; `None` if the call has not ended then.

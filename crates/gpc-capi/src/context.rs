@@ -309,7 +309,7 @@ impl Context {
             }
             _ => false,
         };
-        drives || frames::innermost(self.handle(), |_| ()).is_some()
+        drives || frames::runs(self.handle())
     }
 
     /// Ends the node in order; calls in flight get `limit` to end.

@@ -9,6 +9,7 @@ use chained_gpc::{Call, CallError, Ids, Outcome};
 
 use super::callees::{Argument, no_unwind};
 use super::context::CGPC_FOREVER;
+use super::frames;
 use super::pointers::{Pointers, border, handle, object, opaque};
 use super::types::*;
 use crate::calls::{Ended, InFlight};
@@ -30,7 +31,7 @@ pub const CGPC_WATCH: u32 = 8;
 /// CGPC_KIND_OVER_LIMIT.
 pub const CGPC_REPLY_LIMITS: u32 = 16;
 
-/// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_call_args).
+/// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_call_args). May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_call_args_init(args: *mut cgpc_call_args, size: usize) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn cgpc_call_run(
 /// on return. A buffer and its length may be null: that part is not wanted.
 ///
 /// Returns CGPC_ERR_TRUNCATED if a buffer is too short; the outcome has the whole reply. `outcome` may be null. The
-/// rest is as for cgpc_call_run.
+/// rest is as for cgpc_call_run. May be called where cgpc_call_wait may.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_call_run_into(
     context: *mut cgpc_context,
@@ -178,7 +179,8 @@ pub unsafe extern "C" fn cgpc_call_on_end(
     unsafe {
         border(|_| {
             let then = then.ok_or_else(|| Error::argument("`then` is null"))?;
-            let started = object::<InFlight, _>(call)?.take_handle()?;
+            let flying = object::<InFlight, _>(call)?;
+            let (started, context) = (flying.take_handle()?, flying.context());
             remove::<InFlight>(handle(call))?;
             let argument = Argument::new(arg, None);
             started.on_end(move |ended| {
@@ -191,7 +193,9 @@ pub unsafe extern "C" fn cgpc_call_on_end(
                     Err(error) => error.record(),
                 };
                 // SAFETY: the application passed this function, with its argument; this is its only call.
-                no_unwind(|| then(status, outcome, argument.pointer()));
+                let run = || no_unwind(|| then(status, outcome, argument.pointer()));
+                // So that the function cannot finalize its context.
+                frames::run_bare(context, run);
             });
             Ok(CGPC_OK)
         })

@@ -183,8 +183,8 @@ impl Streaming for Receiver {
     fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
         let state = self.state.pointer();
         // SAFETY: the application registered this function for the state that its `begin` has stored.
-        let code = no_unwind(|| unsafe { (self.segment)(state, bytes.as_ptr().cast(), bytes.len()) });
-        result((code, None))
+        let run = || no_unwind(|| unsafe { (self.segment)(state, bytes.as_ptr().cast(), bytes.len()) });
+        result(frames::run_bare(self.context, run))
     }
 
     fn finish(&mut self, request: &Request<'_>, reply: &mut Reply) -> FunctionResult {

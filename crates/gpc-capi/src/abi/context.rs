@@ -49,7 +49,7 @@ pub const CGPC_LINK_SHM: i32 = 3;
 /// A time limit that never passes. A call ends by its own limit.
 pub const CGPC_FOREVER: u64 = u64::MAX;
 
-/// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_options).
+/// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_options). May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_options_init(options: *mut cgpc_options, size: usize) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -133,8 +133,9 @@ pub unsafe extern "C" fn cgpc_start_launched(
 }
 
 /// Starts the node of a context as one of the processes of an exchange of the application's own, such as those of an
-/// MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is
-/// used on this thread, and not after the call. Options and errors are those of cgpc_start_launched.
+/// MPI communicator. When the call returns, each id can call each other one. All processes call it; `exchange` is used
+/// on this thread, and not after the call. Options and errors are those of cgpc_start_launched. Not from within
+/// functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_start_exchange(
     context: *mut cgpc_context,

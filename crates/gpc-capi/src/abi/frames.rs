@@ -13,12 +13,14 @@ use chained_gpc::{Reply, Request};
 
 use crate::error::{Error, Result};
 use crate::handles::{Handle, Kind, PLACE_BITS};
+use crate::status::CGPC_ERR_STATE;
 
 /// A running function.
 struct Frame {
     place: u64,
     context: Handle,
-    request: Request<'static>,
+    /// None for a segment of streamed data.
+    request: Option<Request<'static>>,
     reply: Option<NonNull<Reply>>,
     /// What the function says about its failure.
     message: Option<String>,
@@ -57,16 +59,33 @@ pub(crate) fn run<T>(
     reply: Option<&mut Reply>,
     function: impl FnOnce(Handle, Handle) -> T,
 ) -> (T, Option<String>) {
-    let place = NEXT.get();
-    NEXT.set(place & !((1 << COUNT_BITS) - 1) | (place + 1) & ((1 << COUNT_BITS) - 1));
     // SAFETY: only the lifetime changes. The frame is removed before this function returns, so before the request ends,
     // and `with_request` lends the request for shorter.
     let request = unsafe { mem::transmute::<Request<'_>, Request<'static>>(*request) };
+    enter(context, Some(request), reply, |place| {
+        function(Handle::new(Kind::Request, place), Handle::new(Kind::Reply, place))
+    })
+}
+
+/// Runs a function of C that has neither a request nor a reply, and returns its result and what it said about a
+/// failure.
+pub(crate) fn run_bare<T>(context: Handle, function: impl FnOnce() -> T) -> (T, Option<String>) {
+    enter(context, None, None, |_| function())
+}
+
+fn enter<T>(
+    context: Handle,
+    request: Option<Request<'static>>,
+    reply: Option<&mut Reply>,
+    function: impl FnOnce(u64) -> T,
+) -> (T, Option<String>) {
+    let place = NEXT.get();
+    NEXT.set(place & !((1 << COUNT_BITS) - 1) | (place + 1) & ((1 << COUNT_BITS) - 1));
     FRAMES.with_borrow_mut(|frames| {
         frames.push(Frame { place, context, request, reply: reply.map(NonNull::from), message: None });
     });
     let leave = Leave;
-    let result = function(Handle::new(Kind::Request, place), Handle::new(Kind::Reply, place));
+    let result = function(place);
     let message = FRAMES.with_borrow_mut(|frames| frames.last_mut().and_then(|frame| frame.message.take()));
     drop(leave);
     (result, message)
@@ -89,7 +108,8 @@ pub(crate) fn with_request<T>(
 ) -> Result<T> {
     // The frame outlives this call, which its function makes.
     let request = with_frame(handle, Kind::Request, |frame| Ok(frame.request))?;
-    look(&request)
+    // A frame without a request has no handle.
+    look(request.as_ref().ok_or_else(|| Error::argument("this function has no request"))?)
 }
 
 /// The context of a running function.
@@ -115,9 +135,27 @@ pub(crate) fn explain(handle: Handle, message: &str) -> Result<()> {
     })
 }
 
+/// Keeps what the innermost function of this thread says about its failure.
+///
+/// # Errors
+/// If no function runs on this thread.
+pub(crate) fn explain_innermost(message: &str) -> Result<()> {
+    FRAMES.with_borrow_mut(|frames| {
+        let none = || Error::new(CGPC_ERR_STATE, "no function of a context runs on this thread");
+        frames.last_mut().ok_or_else(none)?.message = Some(message.into());
+        Ok(())
+    })
+}
+
+/// Whether a function of this context runs on this thread.
+pub(crate) fn runs(context: Handle) -> bool {
+    FRAMES.with_borrow(|frames| frames.iter().any(|frame| frame.context == context))
+}
+
 /// The request of the innermost function of this context that runs on this thread.
 pub(crate) fn innermost<T>(context: Handle, look: impl FnOnce(&Request<'_>) -> T) -> Option<T> {
     FRAMES.with_borrow(|frames| {
-        frames.iter().rev().find(|frame| frame.context == context).map(|frame| look(&frame.request))
+        let of_context = frames.iter().rev().filter(|frame| frame.context == context);
+        of_context.filter_map(|frame| frame.request.as_ref()).next().map(look)
     })
 }

@@ -30,7 +30,7 @@ pub const CGPC_ACCESS_LISTED: i32 = 2;
 /// An access of cgpc_function_options: from the ids in `access_ids`, proved in the same way.
 pub const CGPC_ACCESS_IDS: i32 = 3;
 
-/// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_function_options).
+/// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_function_options). May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_function_options_init(
     options: *mut cgpc_function_options,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cgpc_register(
 }
 
 /// Registers a callback, which merges the replies of the children into the reply of an id: one after the other, in the
-/// order of the list. The rest is as for cgpc_register.
+/// order of the list. The rest is as for cgpc_register. May be called from any thread and from within functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_register_callback(
     context: *mut cgpc_context,
@@ -81,7 +81,8 @@ pub unsafe extern "C" fn cgpc_register_callback(
 }
 
 /// Registers one function for both phases: with a null child it executes as a func, with a child it merges as a
-/// callback. A call names it as its func, and no callback. The rest is as for cgpc_register.
+/// callback. A call names it as its func, and no callback. The rest is as for cgpc_register. May be called from any
+/// thread and from within functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_register_phased(
     context: *mut cgpc_context,
@@ -99,7 +100,8 @@ pub unsafe extern "C" fn cgpc_register_phased(
     }
 }
 
-/// Registers a func that replies later, from any thread: it gets a token. The rest is as for cgpc_register.
+/// Registers a func that replies later, from any thread: it gets a token. The rest is as for cgpc_register. May be
+/// called from any thread and from within functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_register_deferring(
     context: *mut cgpc_context,
@@ -120,6 +122,7 @@ pub unsafe extern "C" fn cgpc_register_deferring(
 }
 
 /// Registers a func that receives its data while they arrive. `streaming` is copied. The rest is as for cgpc_register.
+/// May be called from any thread and from within functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_register_streaming(
     context: *mut cgpc_context,
@@ -154,7 +157,8 @@ pub unsafe extern "C" fn cgpc_release(context: *mut cgpc_context, function: cgpc
 }
 
 /// Stores the number of a function that other processes have registered, so that this one can call it, and only watch.
-/// `phased` says whether it was registered with cgpc_register_phased: 0 or 1. Errors as for cgpc_register.
+/// `phased` says whether it was registered with cgpc_register_phased: 0 or 1. Errors as for cgpc_register. May be
+/// called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_function_named(
     context: *mut cgpc_context,

@@ -15,7 +15,7 @@ use crate::status::CGPC_OK;
 /// Aggregates own bytes and data of children: own first. `own` null and `own_len` 0: nothing of its own; for empty
 /// bytes of its own pass a pointer that is not null. Copies the result into `buffer`, `length` gets its length, and
 /// `level` its level: one more than the highest child's. Errors: CGPC_ERR_TRUNCATED, CGPC_ERR_LENGTH if the level is
-/// too high.
+/// too high. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_level_aggregate(
     own: *const c_void,
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cgpc_level_aggregate(
 }
 
 /// Passes each part of level-n data to a function, in order, until it returns another value than 0, which is returned
-/// then if it is positive. Checks the data as far as it reads them. Errors: CGPC_ERR_DATA.
+/// then if it is positive. Checks the data as far as it reads them. Errors: CGPC_ERR_DATA. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_level_each(
     level: u16,
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn cgpc_level_each(
     }
 }
 
-/// Checks level-n data, and stores the number of their parts. Errors: CGPC_ERR_DATA.
+/// Checks level-n data, and stores the number of their parts. Errors: CGPC_ERR_DATA. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_level_count(
     level: u16,

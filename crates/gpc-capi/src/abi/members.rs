@@ -52,15 +52,16 @@ pub unsafe extern "C" fn cgpc_learn(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
+            let context = object::<Context, _>(context)?;
             let peer = peer(c, id, address, key)?;
-            object::<Context, _>(context)?
-                .with_node(|node| Ok(node.learn(peer.clone())?), |node| Ok(node.learn(peer.clone())?))?;
+            context.with_node(|node| Ok(node.learn(peer.clone())?), |node| Ok(node.learn(peer.clone())?))?;
             Ok(CGPC_OK)
         })
     }
 }
 
-/// Removes the address of a peer, and closes the link with it in order. As cgpc_learn.
+/// Removes the address of a peer, and closes the link with it in order. As cgpc_learn. May be called where cgpc_learn
+/// may.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_forget(context: *mut cgpc_context, id: u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -73,7 +74,8 @@ pub unsafe extern "C" fn cgpc_forget(context: *mut cgpc_context, id: u32) -> c_i
     }
 }
 
-/// Makes every known id learn a peer, by a partial call, and stores its handle: see cgpc_call_start.
+/// Makes every known id learn a peer, by a partial call, and stores its handle: see cgpc_call_start. May be called
+/// where cgpc_learn may.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_announce(
     context: *mut cgpc_context,
@@ -85,13 +87,15 @@ pub unsafe extern "C" fn cgpc_announce(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
+            object::<Context, _>(context)?;
             let peer = peer(c, id, address, key)?;
             spread(c, context, call, |node| node.announce(peer.clone()), |node| node.announce(peer.clone()))
         })
     }
 }
 
-/// Makes every known id forget an id, by a partial call, and stores its handle: see cgpc_call_start.
+/// Makes every known id forget an id, by a partial call, and stores its handle: see cgpc_call_start. May be called
+/// where cgpc_learn may.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_withdraw(
     context: *mut cgpc_context,
@@ -126,7 +130,7 @@ pub unsafe extern "C" fn cgpc_wait_for_peers(
 }
 
 /// Subscribes to the events of peers, and stores a handle that cgpc_events_free frees. First come the links that are
-/// up. Errors as for cgpc_learn.
+/// up. Errors as for cgpc_learn. May be called where cgpc_learn may.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_events_open(
     context: *mut cgpc_context,
@@ -171,7 +175,7 @@ pub unsafe extern "C" fn cgpc_events_next(
     }
 }
 
-/// Stores the number of events that were dropped because the queue was full.
+/// Stores the number of events that were dropped because the queue was full. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_events_missed(events: *const cgpc_events, missed: *mut u64) -> c_int {
     // SAFETY: the documentation demands valid pointers.

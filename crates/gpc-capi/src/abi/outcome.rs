@@ -97,7 +97,7 @@ pub unsafe extern "C" fn cgpc_outcome_free(outcome: *mut cgpc_outcome) -> c_int 
 }
 
 /// Stores where the reply header of the whole tree is, until the outcome is freed: the result of the callback, or
-/// level-n data. Of a failed call: CGPC_ERR_CALL.
+/// level-n data. Of a failed call: CGPC_ERR_CALL. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_header(
     outcome: *const cgpc_outcome,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn cgpc_outcome_header(
     unsafe { border(|c| view(c, object::<Ended, _>(outcome)?.outcome()?.header(), header, length)) }
 }
 
-/// Stores where the reply data of the whole tree are; as cgpc_outcome_header.
+/// Stores where the reply data of the whole tree are; as cgpc_outcome_header. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_data(
     outcome: *const cgpc_outcome,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn cgpc_outcome_data(
     unsafe { border(|c| view(c, object::<Ended, _>(outcome)?.outcome()?.data(), data, length)) }
 }
 
-/// Stores the level of the aggregated replies: the height of the tree; 0 with a callback.
+/// Stores the level of the aggregated replies: the height of the tree; 0 with a callback. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_level(outcome: *const cgpc_outcome, level: *mut u16) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cgpc_outcome_level(outcome: *const cgpc_outcome, level:
 }
 
 /// Stores the number of replies: of the ids that are done, or 1 with a callback. 0 if no reply was requested. Errors:
-/// CGPC_ERR_CALL of a failed call, CGPC_ERR_DATA if the replies are not valid.
+/// CGPC_ERR_CALL of a failed call, CGPC_ERR_DATA if the replies are not valid. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_reply_count(outcome: *const cgpc_outcome, count: *mut usize) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn cgpc_outcome_reply_count(outcome: *const cgpc_outcome, 
 
 /// Stores the id, the header and the data of a reply by its index, in the caller's order, where they are until the
 /// outcome is freed. Each result may be null. Returns CGPC_NONE if there is no such index, and errors as
-/// cgpc_outcome_reply_count.
+/// cgpc_outcome_reply_count. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_reply_at(
     outcome: *const cgpc_outcome,
@@ -171,7 +171,8 @@ pub unsafe extern "C" fn cgpc_outcome_reply_at(
 }
 
 /// Stores the header and the data of an id's reply, where they are until the outcome is freed. Each result may be null.
-/// Returns CGPC_NONE if the id has no reply: it is not done, or a callback has merged it into the root's.
+/// Returns CGPC_NONE if the id has no reply: it is not done, or a callback has merged it into the root's. May be called
+/// from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_reply(
     outcome: *const cgpc_outcome,
@@ -193,14 +194,15 @@ pub unsafe extern "C" fn cgpc_outcome_reply(
     }
 }
 
-/// Returns CGPC_OK if every id is done, and CGPC_NONE if some are not, or the call failed.
+/// Returns CGPC_OK if every id is done, and CGPC_NONE if some are not, or the call failed. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_is_complete(outcome: *const cgpc_outcome) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { border(|_| Ok(if object::<Ended, _>(outcome)?.is_complete() { CGPC_OK } else { CGPC_NONE })) }
 }
 
-/// Stores the number of ids with each state. Set `coverage->size` before. Also of a failed call.
+/// Stores the number of ids with each state. Set `coverage->size` before. Also of a failed call. May be called from
+/// anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_coverage(
     outcome: *const cgpc_outcome,
@@ -218,7 +220,7 @@ pub unsafe extern "C" fn cgpc_outcome_coverage(
 }
 
 /// Stores the state of an id: CGPC_DONE, CGPC_FAILED, CGPC_UNREACHED or CGPC_UNKNOWN. Returns CGPC_NONE if the id is
-/// not of the call. Also of a failed call.
+/// not of the call. Also of a failed call. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_state(
     outcome: *const cgpc_outcome,
@@ -236,7 +238,7 @@ pub unsafe extern "C" fn cgpc_outcome_state(
 }
 
 /// Copies the ids with a state, in the caller's order. `count` gets their number. Errors: CGPC_ERR_TRUNCATED if `ids`
-/// has room for fewer; it has the first ones then. Also of a failed call.
+/// has room for fewer; it has the first ones then. Also of a failed call. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_ids(
     outcome: *const cgpc_outcome,
@@ -257,7 +259,8 @@ pub unsafe extern "C" fn cgpc_outcome_ids(
 }
 
 /// Makes the cause of an id's failure the last error of this thread, for cgpc_last_error: in a partial call of any id
-/// that was left out, in a failed call of the id that failed first. Returns CGPC_NONE if the id has no known cause.
+/// that was left out, in a failed call of the id that failed first. Returns CGPC_NONE if the id has no known cause. May
+/// be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_outcome_cause(outcome: *const cgpc_outcome, id: u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.

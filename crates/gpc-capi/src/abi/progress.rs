@@ -16,7 +16,8 @@ use crate::status::{CGPC_OK, CGPC_PENDING};
 /// descriptor.
 ///
 /// Errors: CGPC_ERR_UNSUPPORTED if the context has a thread of its own, CGPC_ERR_DEADLOCK in a function of the context,
-/// CGPC_ERR_BUSY if another thread drives it, CGPC_ERR_SYSTEM. So for the functions below.
+/// CGPC_ERR_BUSY if another thread drives it, CGPC_ERR_SYSTEM. So for the functions below. From one thread at a time,
+/// not from within functions of the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_progress(context: *mut cgpc_context, budget: usize, done: *mut usize) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -35,7 +36,8 @@ pub unsafe extern "C" fn cgpc_progress(context: *mut cgpc_context, budget: usize
 }
 
 /// Stores the descriptor of the context, which is readable when there is work: for poll, epoll and the like. It belongs
-/// to the context: never read or close it. Valid until cgpc_finalize.
+/// to the context: never read or close it. Valid until cgpc_finalize. From one thread at a time, not from within
+/// functions of the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_fd(context: *mut cgpc_context, fd: *mut c_int) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -50,7 +52,8 @@ pub unsafe extern "C" fn cgpc_fd(context: *mut cgpc_context, fd: *mut c_int) -> 
 
 /// Arms the descriptor before a sleep. CGPC_OK: there is no work, and the descriptor becomes readable as soon as there
 /// is. CGPC_PENDING: there is work, so call cgpc_progress and do not sleep. No event is lost between this call and the
-/// sleep. The next cgpc_progress or cgpc_disarm disarms it; arming it again before is allowed.
+/// sleep. The next cgpc_progress or cgpc_disarm disarms it; arming it again before is allowed. From one thread at a
+/// time, not from within functions of the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_arm(context: *mut cgpc_context) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -68,7 +71,8 @@ pub unsafe extern "C" fn cgpc_arm(context: *mut cgpc_context) -> c_int {
 
 /// Disarms the descriptor after cgpc_arm, for a loop that does not sleep: peers and other threads stop making system
 /// calls to wake it. It does no work and loses none: a readable descriptor stays readable, and the next cgpc_arm
-/// returns CGPC_PENDING if something has arrived. A loop that waits for edges alone calls cgpc_progress instead.
+/// returns CGPC_PENDING if something has arrived. A loop that waits for edges alone calls cgpc_progress instead. From
+/// one thread at a time, not from within functions of the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_disarm(context: *mut cgpc_context) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -83,7 +87,8 @@ pub unsafe extern "C" fn cgpc_disarm(context: *mut cgpc_context) -> c_int {
 }
 
 /// Tells the peers that the application will not drive the context for up to `length_us` microseconds, at most ten
-/// minutes, because it computes: they do not give it up meanwhile. The next cgpc_progress ends the pause.
+/// minutes, because it computes: they do not give it up meanwhile. The next cgpc_progress ends the pause. From one
+/// thread at a time, not from within functions of the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_pause(context: *mut cgpc_context, length_us: u64) -> c_int {
     // SAFETY: the documentation demands valid pointers.

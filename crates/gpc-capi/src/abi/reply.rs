@@ -8,7 +8,7 @@ use super::types::cgpc_reply;
 use crate::error::Error;
 use crate::status::{CGPC_ERR_LENGTH, CGPC_OK};
 
-/// Sets the reply header: copies the bytes.
+/// Sets the reply header: copies the bytes. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_set_header(
     reply: *mut cgpc_reply,
@@ -27,7 +27,8 @@ pub unsafe extern "C" fn cgpc_reply_set_header(
     }
 }
 
-/// Sets the reply data: copies the bytes, which may be a part of the reply itself.
+/// Sets the reply data: copies the bytes, which may be a part of the reply itself. Only from within its function, on
+/// its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_set_data(
     reply: *mut cgpc_reply,
@@ -46,7 +47,8 @@ pub unsafe extern "C" fn cgpc_reply_set_data(
     }
 }
 
-/// Appends to the reply data: copies the bytes, which are not a part of the reply itself.
+/// Appends to the reply data: copies the bytes, which are not a part of the reply itself. Only from within its
+/// function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_append(
     reply: *mut cgpc_reply,
@@ -68,7 +70,7 @@ pub unsafe extern "C" fn cgpc_reply_append(
 /// Sets the length of the reply data, and stores where they are, to be written in place. New bytes are 0. The place is
 /// valid until another function changes this reply.
 ///
-/// Errors: CGPC_ERR_LENGTH if there is no memory for them.
+/// Errors: CGPC_ERR_LENGTH if there is no memory for them. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_resize(
     reply: *mut cgpc_reply,
@@ -95,7 +97,7 @@ pub unsafe extern "C" fn cgpc_reply_resize(
 }
 
 /// Stores where the reply data are, which a callback may change in place, and their length. The place is valid until
-/// another function changes this reply.
+/// another function changes this reply. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_data(
     reply: *mut cgpc_reply,
@@ -118,7 +120,8 @@ pub unsafe extern "C" fn cgpc_reply_data(
     }
 }
 
-/// Stores where the reply header is, which a callback may change in place, and its length; as cgpc_reply_data.
+/// Stores where the reply header is, which a callback may change in place, and its length; as cgpc_reply_data. Only
+/// from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_header(
     reply: *mut cgpc_reply,
@@ -141,13 +144,27 @@ pub unsafe extern "C" fn cgpc_reply_header(
 }
 
 /// Sets the message of a failure, which callers get with the code that the function returns. The text is copied, and
-/// cut at 1024 bytes.
+/// cut at 1024 bytes. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_reply_explain(reply: *mut cgpc_reply, message: *const c_char) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
             frames::explain(handle(reply), c.text(message, "message")?)?;
+            Ok(CGPC_OK)
+        })
+    }
+}
+
+/// Sets the message of the failure that the running function is about to return, as cgpc_reply_explain does. For
+/// functions without a reply: deferring ones, and the begin and the segment of streaming ones. From within functions
+/// alone: CGPC_ERR_STATE elsewhere.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cgpc_explain(message: *const c_char) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        border(|c| {
+            frames::explain_innermost(c.text(message, "message")?)?;
             Ok(CGPC_OK)
         })
     }

@@ -12,7 +12,8 @@ use crate::error::Result;
 use crate::handles::Handle;
 use crate::status::{CGPC_NONE, CGPC_OK};
 
-/// Stores the context that runs the function.
+/// Stores the context that runs the function, which this does not pass on: it is finalized elsewhere. Only from within
+/// its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_context(
     request: *const cgpc_request,
@@ -27,14 +28,14 @@ pub unsafe extern "C" fn cgpc_request_context(
     }
 }
 
-/// Stores the id that executes.
+/// Stores the id that executes. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_me(request: *const cgpc_request, id: *mut u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { number(request, id, |request| request.me()) }
 }
 
-/// Stores the id that sent the request; CGPC_NONE at the root.
+/// Stores the id that sent the request; CGPC_NONE at the root. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_parent(request: *const cgpc_request, id: *mut u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -46,14 +47,15 @@ pub unsafe extern "C" fn cgpc_request_parent(request: *const cgpc_request, id: *
     }
 }
 
-/// Stores the id that made the call.
+/// Stores the id that made the call. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_root(request: *const cgpc_request, id: *mut u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { number(request, id, |request| request.root()) }
 }
 
-/// Stores the root's number of the call: with the root's id it names the call.
+/// Stores the root's number of the call: with the root's id it names the call. Only from within its function, on its
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_sequence(request: *const cgpc_request, sequence: *mut u64) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -61,20 +63,21 @@ pub unsafe extern "C" fn cgpc_request_sequence(request: *const cgpc_request, seq
 }
 
 /// Stores the position of this id in the tree, in preorder: 0 at the root. It is the caller's order after the root.
+/// Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_position(request: *const cgpc_request, position: *mut u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { number(request, position, |request| request.position()) }
 }
 
-/// Stores the number of ids of the whole call.
+/// Stores the number of ids of the whole call. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_total(request: *const cgpc_request, total: *mut u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { number(request, total, |request| request.total()) }
 }
 
-/// Stores where the header is, while the function runs, and its length.
+/// Stores where the header is, while the function runs, and its length. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_header(
     request: *const cgpc_request,
@@ -85,7 +88,8 @@ pub unsafe extern "C" fn cgpc_request_header(
     unsafe { view(request, header, length, |request| request.header()) }
 }
 
-/// Stores where the data are, while the function runs, and their length. A streaming function has none here.
+/// Stores where the data are, while the function runs, and their length. A streaming function has none here. Only from
+/// within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_data(
     request: *const cgpc_request,
@@ -96,7 +100,8 @@ pub unsafe extern "C" fn cgpc_request_data(
     unsafe { view(request, data, length, |request| request.data()) }
 }
 
-/// Stores the length of the whole data, bytes; also for a streaming function.
+/// Stores the length of the whole data, bytes; also for a streaming function. Only from within its function, on its
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_data_length(request: *const cgpc_request, length: *mut u64) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -104,7 +109,7 @@ pub unsafe extern "C" fn cgpc_request_data_length(request: *const cgpc_request, 
 }
 
 /// Copies the ids of this subtree, this id first. `count` gets their number. Errors: CGPC_ERR_TRUNCATED if `ids` has
-/// room for fewer; it has the first ones then.
+/// room for fewer; it has the first ones then. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_ids(
     request: *const cgpc_request,
@@ -118,7 +123,7 @@ pub unsafe extern "C" fn cgpc_request_ids(
     }
 }
 
-/// Stores the number of the func. `function` of a phased one, too.
+/// Stores the number of the func. `function` of a phased one, too. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_func(
     request: *const cgpc_request,
@@ -128,7 +133,8 @@ pub unsafe extern "C" fn cgpc_request_func(
     unsafe { number(request, function, |request| request.func().number()) }
 }
 
-/// Stores the number of the callback; 0 if there is none, or the func is phased.
+/// Stores the number of the callback; 0 if there is none, or the func is phased. Only from within its function, on its
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_callback(
     request: *const cgpc_request,
@@ -139,7 +145,7 @@ pub unsafe extern "C" fn cgpc_request_callback(
 }
 
 /// Stores the limits of what one id may write as reply header and reply data: see cgpc_call_args. UINT64_MAX: no limit.
-/// Either may be null.
+/// Either may be null. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_reply_limits(
     request: *const cgpc_request,
@@ -157,7 +163,8 @@ pub unsafe extern "C" fn cgpc_request_reply_limits(
     }
 }
 
-/// Copies the name of the tree, as text with a final zero; `length` gets its length without the zero.
+/// Copies the name of the tree, as text with a final zero; `length` gets its length without the zero. Only from within
+/// its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_tree(
     request: *const cgpc_request,
@@ -177,6 +184,7 @@ pub unsafe extern "C" fn cgpc_request_tree(
 /// Keeps a value of the application for this call at this id, which the functions of the call find with
 /// cgpc_request_value: func, callback, both phases, and streaming functions. It replaces an earlier value. `release`
 /// may be null; otherwise it runs exactly once: when the value is replaced, or the call ends at this id in any way.
+/// Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_set_value(
     request: *const cgpc_request,
@@ -192,7 +200,8 @@ pub unsafe extern "C" fn cgpc_request_set_value(
     }
 }
 
-/// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept.
+/// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept. Only
+/// from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_value(request: *const cgpc_request, value: *mut *mut c_void) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -207,7 +216,8 @@ pub unsafe extern "C" fn cgpc_request_value(request: *const cgpc_request, value:
     }
 }
 
-/// Stores 1 if the caller wants replies, else 0: then the reply is dropped.
+/// Stores 1 if the caller wants replies, else 0: then the reply is dropped. Only from within its function, on its
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_reply_wanted(
     request: *const cgpc_request,
@@ -217,7 +227,7 @@ pub unsafe extern "C" fn cgpc_request_reply_wanted(
     unsafe { number(request, wanted, |request| request.reply_wanted().into()) }
 }
 
-/// Stores the rest of the time limit, microseconds.
+/// Stores the rest of the time limit, microseconds. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_remaining(request: *const cgpc_request, left_us: *mut u64) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -226,7 +236,8 @@ pub unsafe extern "C" fn cgpc_request_remaining(request: *const cgpc_request, le
     }
 }
 
-/// Stores 1 if the call has ended at this id while the function runs, else 0. A long function asks now and then.
+/// Stores 1 if the call has ended at this id while the function runs, else 0. A long function asks now and then. Only
+/// from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_is_cancelled(
     request: *const cgpc_request,

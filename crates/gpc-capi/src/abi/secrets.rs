@@ -10,14 +10,14 @@ use super::pointers::{Pointers, border};
 use crate::error::Result;
 use crate::status::CGPC_OK;
 
-/// Draws a job: stores 16 bytes.
+/// Draws a job: stores 16 bytes. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_job_random(job: *mut u8) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { border(|c| fixed(c, job, Job::random().0)) }
 }
 
-/// Draws a secret: stores 32 bytes.
+/// Draws a secret: stores 32 bytes. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_secret_random(secret: *mut u8) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -30,7 +30,8 @@ pub unsafe extern "C" fn cgpc_secret_random(secret: *mut u8) -> c_int {
 }
 
 /// Reads a secret from a file that only its owner can read, as `gpc secret` writes it, into a buffer of 1024 bytes or
-/// fewer. `length` gets its length. Errors: CGPC_ERR_ARGUMENT, CGPC_ERR_TRUNCATED.
+/// fewer. `length` gets its length. Errors: CGPC_ERR_ARGUMENT, CGPC_ERR_TRUNCATED. May be called from any thread, not
+/// from inline functions: it waits for the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_secret_read(
     path: *const c_char,
@@ -47,21 +48,22 @@ pub unsafe extern "C" fn cgpc_secret_read(
     }
 }
 
-/// Draws a private key: stores 32 bytes.
+/// Draws a private key: stores 32 bytes. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_key_random(key: *mut u8) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { border(|c| fixed(c, key, *PrivateKey::random()?.as_bytes())) }
 }
 
-/// Reads a private key from a file that only its owner can read, as `gpc key` writes it: stores 32 bytes.
+/// Reads a private key from a file that only its owner can read, as `gpc key` writes it: stores 32 bytes. May be called
+/// from any thread, not from inline functions: it waits for the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_key_read(path: *const c_char, key: *mut u8) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe { border(|c| fixed(c, key, *read_key(Path::new(c.text(path, "path")?))?.as_bytes())) }
 }
 
-/// Stores the public key of a private key: 32 bytes, by which others know this id.
+/// Stores the public key of a private key: 32 bytes, by which others know this id. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_key_public(key: *const u8, public_key: *mut u8) -> c_int {
     // SAFETY: the documentation demands valid pointers.

@@ -12,8 +12,9 @@ use crate::status::{CGPC_NONE, CGPC_OK};
 use crate::tokens::Token;
 
 /// Stores a token for a later reply of a callback, of a phased function that merges, or of the end of a streaming
-/// function. What the function then does with its reply is not sent; it copies what it needs before. Returns
-/// CGPC_NONE the second time, and for a func, which is registered as deferring instead.
+/// function. What the function then does with its reply is not sent; it copies what it needs before. Returns CGPC_NONE
+/// the second time, and for a func, which is registered as deferring instead. cgpc_token_reply, cgpc_token_fail or
+/// cgpc_token_free frees the token. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_defer(
     request: *const cgpc_request,
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn cgpc_token_reply(
 }
 
 /// Fails the call at this id, with a code other than 0 and a message, which may be null; frees the token. As
-/// cgpc_token_reply.
+/// cgpc_token_reply. May be called from any thread; never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_token_fail(token: *mut cgpc_token, code: i64, message: *const c_char) -> c_int {
     // SAFETY: the documentation demands valid pointers.

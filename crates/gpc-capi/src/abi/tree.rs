@@ -44,8 +44,8 @@ pub unsafe extern "C" fn cgpc_tree_named(
 }
 
 /// Registers a split as a tree under a name, in this process. Each process whose ids are to have children in such a
-/// tree registers it under the same name, without a collective step. `release` releases `arg` once: when
-/// the tree was released or the context freed, and no call uses it, or now if the registration fails.
+/// tree registers it under the same name, without a collective step. `release` releases `arg` once: when the tree was
+/// released or the context freed, and no call uses it, or now if the registration fails. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_register(
     context: *mut cgpc_context,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cgpc_tree_register(
 /// Releases a tree that was registered under a name: calls that name it fail here from now on, and calls of others that
 /// arrive later fail at this id, with CGPC_KIND_UNKNOWN_TREE. Calls in flight and trees that cgpc_tree_named has stored
 /// go on; the argument is released once none of them is left. The name can be registered again. Errors: CGPC_ERR_TREE
-/// if no tree is registered under it.
+/// if no tree is registered under it. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_release(context: *mut cgpc_context, name: *const c_char) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -96,7 +96,8 @@ pub unsafe extern "C" fn cgpc_tree_release(context: *mut cgpc_context, name: *co
 
 /// Makes a tree of `count` positions from a function that lists the children of each; position i is the i-th id of a
 /// call, and position 0 the root. The tree is checked now, and sent with each call, so other processes need not know
-/// it. The function is not used afterwards. Errors: CGPC_ERR_TREE, with the positions that are wrong.
+/// it. The function is not used afterwards. Free it with cgpc_tree_free. Errors: CGPC_ERR_TREE, with the
+/// positions that are wrong. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_from_children(
     count: u32,
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn cgpc_tree_from_children(
 }
 
 /// Makes a tree of `count` positions from the parent of each; CGPC_NO_PARENT for position 0. As
-/// cgpc_tree_from_children.
+/// cgpc_tree_from_children. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_from_parents(
     parents: *const u32,
@@ -147,7 +148,7 @@ pub unsafe extern "C" fn cgpc_tree_from_parents(
     }
 }
 
-/// Frees a tree. Calls that use it go on.
+/// Frees a tree. Calls that use it go on. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_free(tree: *mut cgpc_tree) -> c_int {
     // SAFETY: the documentation demands valid pointers.

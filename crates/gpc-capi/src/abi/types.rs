@@ -258,7 +258,7 @@ pub struct cgpc_call_args {
     pub callback: cgpc_function,
     /// The header of the request: extra arguments. Copied before the call returns.
     pub header: *const c_void,
-    /// Length of the header, bytes: at most 65536.
+    /// Length of the header, bytes: at most 65535.
     pub header_len: usize,
     /// The data of the request.
     pub data: *const c_void,

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod armci;
+mod every;
 mod header;
 mod package;
 mod programs;

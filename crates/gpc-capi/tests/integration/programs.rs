@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// The folder of this package.
-fn package() -> &'static Path {
+pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -18,7 +18,7 @@ fn libraries() -> PathBuf {
 pub(crate) fn has_compiler(compiler: &str) -> bool {
     let found = Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        println!("skipped: needs a {} compiler", if compiler == "cc" { "C" } else { "C++" });
+        println!("skipped: needs the compiler {compiler}");
     }
     found
 }
@@ -51,6 +51,8 @@ pub(crate) fn compile(compiler: &str, standard: &str, options: &[&str], source: 
         .arg(package().join("include"))
         .arg("-I")
         .arg(package().join("include/armci"))
+        .arg("-I")
+        .arg(package().join("tests/c"))
         .arg(package().join("tests/c").join(source))
         .arg("-o")
         .arg(program)
@@ -88,7 +90,7 @@ pub(crate) fn succeeds(compiler: &str, standard: &str, source: &str) {
 }
 
 /// The same with an option of the address sanitizer.
-fn succeeds_with(compiler: &str, standard: &str, source: &str, option: &str) {
+pub(crate) fn succeeds_with(compiler: &str, standard: &str, source: &str, option: &str) {
     if !has_compiler(compiler) {
         return;
     }
@@ -148,9 +150,13 @@ fn an_exception_without_a_wrapper_ends_the_process_with_a_message() {
 #[test]
 fn the_header_compiles_without_a_warning_by_every_standard() {
     let folder = tempfile::tempdir().unwrap();
-    for (compiler, standards, source) in
-        [("cc", ["c99", "c11", "gnu17"], "header.c"), ("c++", ["c++17", "c++20", "gnu++17"], "header.cpp")]
-    {
+    let (c, cpp) = (["c99", "c11", "c17"], ["c++17", "c++20", "gnu++17"]);
+    for (compiler, standards, source) in [
+        ("cc", c, "header.c"),
+        ("clang", c, "header.c"),
+        ("c++", cpp, "header.cpp"),
+        ("clang++", cpp, "header.cpp"),
+    ] {
         if has_compiler(compiler) {
             for standard in standards {
                 compile(compiler, standard, &[], source, &folder.path().join("program"));
