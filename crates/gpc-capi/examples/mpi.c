@@ -23,9 +23,9 @@ static int allgather(const void *mine, size_t length, void *all, void *arg) {
 
 static int barrier(void *arg) { return MPI_Barrier(*(MPI_Comm *)arg) != MPI_SUCCESS; }
 
-/* Each rank says its name; the names are joined in the order of the ranks. */
+/* Each rank replies with its name. The names are joined in the order of the ids: the caller first. */
 static int name(const cgpc_request *request, cgpc_reply *reply, void *arg) {
-    char text[MPI_MAX_PROCESSOR_NAME + 32];
+    char text[32];
     unsigned me = 0;
     (void)arg;
     must(cgpc_request_me(request, &me));
@@ -42,7 +42,7 @@ static int join(const cgpc_request *request, const cgpc_child *child, cgpc_reply
 
 int main(int argc, char **argv) {
     MPI_Comm world = MPI_COMM_WORLD;
-    int rank, count, provided;
+    int rank, count, provided, wrong = 0;
     cgpc_context *context;
     cgpc_exchange exchange = {.size = sizeof exchange};
     cgpc_call_args args = {.size = sizeof args};
@@ -62,14 +62,19 @@ int main(int argc, char **argv) {
 
     /* The last rank calls; the others answer on a thread of the context, whatever MPI does meanwhile. */
     if (rank == count - 1) {
-        char names[4096];
+        char names[4096], expected[4096];
         size_t length = sizeof names;
+        int end = snprintf(expected, sizeof expected, "rank %d", rank), other;
+        for (other = 0; other < rank; other++) {
+            end += snprintf(expected + end, sizeof expected - (size_t)end, ", rank %d", other);
+        }
         args.id_count = (size_t)count;
         must(cgpc_call_run_into(context, &args, NULL, NULL, names, &length, NULL));
         printf("%.*s\n", (int)length, names);
+        wrong = length != (size_t)end || memcmp(names, expected, length) != 0;
     }
     MPI_Barrier(world);
     must(cgpc_finalize(context, 1000000));
     MPI_Finalize();
-    return 0;
+    return wrong;
 }

@@ -23,6 +23,8 @@ pub(crate) struct Context {
     started: OnceLock<Started>,
     /// Held while the context starts.
     starting: Mutex<()>,
+    /// Its id and the number of processes, once they are known: functions may run before the start has ended.
+    place: RwLock<Option<(u32, u32)>>,
 }
 
 impl Object for Context {
@@ -116,6 +118,10 @@ impl Drop for Drive<'_> {
     }
 }
 
+fn not_started() -> Error {
+    Error::new(CGPC_ERR_STATE, "the context has not been started: call cgpc_start or one of its kind")
+}
+
 fn ended() -> Error {
     Error::new(CGPC_ERR_ENDED, "the node has been shut down")
 }
@@ -161,15 +167,30 @@ impl Context {
     /// # Errors
     /// If the context has not been started.
     pub(crate) fn started(&self) -> Result<&Started> {
-        let message = "the context has not been started: call cgpc_start or one of its kind";
-        self.started.get().ok_or_else(|| Error::new(CGPC_ERR_STATE, message))
+        self.started.get().ok_or_else(not_started)
+    }
+
+    /// Sets the id and the number of processes, as soon as they are known.
+    pub(crate) fn set_place(&self, id: u32, count: u32) {
+        *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some((id, count));
+    }
+
+    /// The id and the number of processes.
+    ///
+    /// # Errors
+    /// If the context has not been started.
+    pub(crate) fn place(&self) -> Result<(u32, u32)> {
+        if let Some(started) = self.started.get() {
+            return Ok((started.id, started.count));
+        }
+        self.place.read().unwrap_or_else(PoisonError::into_inner).ok_or_else(not_started)
     }
 
     /// Starts the node, once.
     ///
     /// # Errors
     /// Those of `start`, after which another attempt is possible, and if the context has been started.
-    pub(crate) fn start(&self, start: impl FnOnce(&Registry) -> Result<Started>) -> Result<()> {
+    pub(crate) fn start(&self, start: impl FnOnce() -> Result<Started>) -> Result<()> {
         let again =
             || Error::new(CGPC_ERR_STATE, "the context has been started already, or is being started");
         let _starting = match self.starting.try_lock() {
@@ -180,7 +201,10 @@ impl Context {
         if self.started.get().is_some() {
             return Err(again());
         }
-        self.started.set(start(&self.registry)?).map_err(|_| again())
+        let started = start().inspect_err(|_| {
+            *self.place.write().unwrap_or_else(PoisonError::into_inner) = None;
+        })?;
+        self.started.set(started).map_err(|_| again())
     }
 
     /// Starts a call. In a function of this context the call inherits the time limit of the function's call.
@@ -188,10 +212,11 @@ impl Context {
     /// # Errors
     /// As for [`Caller::call`].
     pub(crate) fn call(&self, call: Call) -> Result<CallHandle> {
-        let started = self.started()?;
+        // A function may run before the start has ended.
         if let Some(caller) = frames::innermost(self.handle(), |request| request.caller()) {
             return Ok(caller.call(call)?);
         }
+        let started = self.started()?;
         if let Driver::Polled(polled) = &started.driver
             && let Ok(mut drive) = polled.drive()
         {
@@ -205,20 +230,17 @@ impl Context {
         if let Some(ended) = call.test() {
             return Waited::Ended(ended);
         }
-        let driver = match self.started() {
-            Ok(started) => &started.driver,
-            Err(error) => return Waited::Not(call, Some(error)),
-        };
-        match (driver, limit) {
-            (Driver::Thread(_), None) => Waited::Ended(call.wait()),
-            (Driver::Thread(_), Some(limit)) => match call.wait_for(limit) {
+        // While the context starts, only its functions have calls: they wait as on any thread but the driving one.
+        match (self.started.get().map(|started| &started.driver), limit) {
+            (None | Some(Driver::Thread(_)), None) => Waited::Ended(call.wait()),
+            (None | Some(Driver::Thread(_)), Some(limit)) => match call.wait_for(limit) {
                 Some(Err(error @ (CallError::Deadlock(_) | CallError::NotDriven))) => {
                     Waited::Not(call, Some(error.into()))
                 }
                 Some(ended) => Waited::Ended(ended),
                 None => Waited::Not(call, None),
             },
-            (Driver::Polled(polled), limit) => {
+            (Some(Driver::Polled(polled)), limit) => {
                 let mut drive = match polled.drive() {
                     Ok(drive) => drive,
                     Err(error) => return Waited::Not(call, Some(error)),

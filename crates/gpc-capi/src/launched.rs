@@ -3,11 +3,10 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use chained_gpc::Functions;
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError};
 use chained_gpc::runtime::Builder;
 
-use crate::context::{Driven, Running, Started};
+use crate::context::{Context, Driven, Running, Started};
 use crate::error::Result;
 
 /// What drives the node of a member.
@@ -30,16 +29,20 @@ pub(crate) fn launcher(limit: Duration) -> std::result::Result<Option<Bootstrap>
     chained_gpc::bootstrap::from_env_within(limit)
 }
 
-/// Starts the node of a member, and waits until all members know each other.
+/// Starts the node of a member of a context, and waits until all members know each other.
 ///
 /// # Errors
 /// Those of [`Bootstrap::start`].
 pub(crate) fn start(
     bootstrap: Bootstrap,
-    functions: &Functions,
+    context: &Context,
     mode: Mode,
     build: impl FnOnce(Builder) -> Builder,
 ) -> Result<Started> {
+    let functions = context.registry.functions();
+    if let (Some(id), Some(count)) = (bootstrap.id(), bootstrap.count()) {
+        context.set_place(id, count);
+    }
     Ok(match mode {
         Mode::Thread => {
             let mut member = bootstrap.start(functions, build)?;

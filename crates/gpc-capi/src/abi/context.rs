@@ -85,9 +85,10 @@ pub unsafe extern "C" fn cgpc_start(context: *mut cgpc_context, options: *const 
         border(|c| {
             let context = object::<Context, _>(context)?;
             let options = options_or_default(c, options)?;
-            context.start(|registry| {
+            context.start(|| {
                 let builder = configure(c, &options, Node::builder(options.id))?;
-                let mut builder = builder.functions(registry.functions()).link(link(options.link)?);
+                context.set_place(options.id, 0);
+                let mut builder = builder.functions(context.registry.functions()).link(link(options.link)?);
                 if let Some(listen) = c.text_if_any(options.listen, "listen")? {
                     builder = builder.listener(Listener::bind(&listen.parse()?)?);
                 }
@@ -122,10 +123,10 @@ pub unsafe extern "C" fn cgpc_start_launched(
         border(|c| {
             let context = object::<Context, _>(context)?;
             let options = options_or_default(c, options)?;
-            context.start(|registry| {
+            context.start(|| {
                 let none = || Error::new(CGPC_ERR_NO_LAUNCHER, "the environment names no launcher");
                 let bootstrap = launched::launcher(bootstrap_limit(&options))?.ok_or_else(none)?;
-                start_member(c, bootstrap, &options, registry.functions())
+                start_member(c, bootstrap, &options, &context)
             })?;
             Ok(CGPC_OK)
         })
@@ -148,10 +149,10 @@ pub unsafe extern "C" fn cgpc_start_exchange(
             let context = object::<Context, _>(context)?;
             let options = options_or_default(c, options)?;
             let exchange = c.sized(exchange)?;
-            context.start(|registry| {
+            context.start(|| {
                 let gather = move |mine: &[u8]| gather(exchange, mine);
                 let bootstrap = Bootstrap::with_allgather(exchange.rank, exchange.count, gather)?;
-                start_member(c, bootstrap, &options, registry.functions())
+                start_member(c, bootstrap, &options, &context)
             })?;
             Ok(CGPC_OK)
         })
@@ -211,7 +212,7 @@ pub unsafe extern "C" fn cgpc_id(context: *const cgpc_context, id: *mut u32) -> 
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            c.store(id, object::<Context, _>(context)?.started()?.id, "id")?;
+            c.store(id, object::<Context, _>(context)?.place()?.0, "id")?;
             Ok(CGPC_OK)
         })
     }
@@ -223,7 +224,7 @@ pub unsafe extern "C" fn cgpc_count(context: *const cgpc_context, count: *mut u3
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            c.store(count, object::<Context, _>(context)?.started()?.count, "count")?;
+            c.store(count, object::<Context, _>(context)?.place()?.1, "count")?;
             Ok(CGPC_OK)
         })
     }
@@ -312,7 +313,7 @@ fn start_member(
     c: &Pointers<'_>,
     bootstrap: Bootstrap,
     options: &cgpc_options,
-    functions: &chained_gpc::Functions,
+    context: &Context,
 ) -> Result<Started> {
     // Checked before the exchange, in which the others take part.
     configure(c, options, Node::builder(0))?;
@@ -327,7 +328,7 @@ fn start_member(
         })
     };
     let mode = if options.flags & CGPC_POLLED == 0 { Mode::Thread } else { Mode::Polled };
-    let started = launched::start(bootstrap, functions, mode, build)?;
+    let started = launched::start(bootstrap, context, mode, build)?;
     failed.map_or(Ok(started), Err)
 }
 

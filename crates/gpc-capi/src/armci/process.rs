@@ -156,10 +156,10 @@ pub(super) fn started(handler_limit: Duration) -> Result<Layer> {
     let context = Arc::new(Context::default());
     let shared = Arc::<Shared>::default();
     let numbers = register(&context, &shared)?;
-    context.start(|registry| match launched::launcher(bootstrap::LIMIT)? {
-        Some(found) => launched::start(found, registry.functions(), Mode::Thread, with_workers),
+    context.start(|| match launched::launcher(bootstrap::LIMIT)? {
+        Some(found) => launched::start(found, &context, Mode::Thread, with_workers),
         None => {
-            let node = with_workers(Node::builder(0)).functions(registry.functions()).start()?;
+            let node = with_workers(Node::builder(0)).functions(context.registry.functions()).start()?;
             Ok(Started::running(Running::Node(node), 1))
         }
     })?;

@@ -3,6 +3,7 @@
 
 mod armci;
 mod every;
+mod examples;
 mod header;
 mod package;
 mod programs;

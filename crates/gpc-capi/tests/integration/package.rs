@@ -4,11 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn package() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::programs::package;
 
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         println!("skipped: needs {program}");
@@ -16,7 +14,7 @@ fn has(program: &str) -> bool {
     found
 }
 
-fn succeeds(command: &mut Command) -> Output {
+pub(crate) fn succeeds(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
@@ -24,7 +22,7 @@ fn succeeds(command: &mut Command) -> Output {
 }
 
 /// Installs the libraries of this build into a folder.
-fn install(prefix: &Path) {
+pub(crate) fn install(prefix: &Path) {
     let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     succeeds(
         Command::new("make")
@@ -36,7 +34,7 @@ fn install(prefix: &Path) {
 }
 
 /// What pkg-config says of the library, in words.
-fn flags(prefix: &Path, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn flags(prefix: &Path, arguments: &[&str]) -> Vec<String> {
     flags_of("chained_gpc", prefix, arguments)
 }
 
@@ -144,36 +142,4 @@ fn only_functions_of_the_interface_are_exported() {
     for name in names {
         assert!(header.contains(&format!("{name}(")), "{name} is not in a header");
     }
-}
-
-/// An example, compiled with the installed library, on 4 processes of MPICH.
-fn example(compiler: &str, name: &str, expected: &str) {
-    if !(has(compiler) && has("make") && has("pkg-config") && has("mpiexec.mpich")) {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let prefix = folder.path();
-    install(prefix);
-    let program = prefix.join("example");
-    succeeds(
-        Command::new(compiler)
-            .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
-            .arg(package().join("examples").join(name))
-            .args(flags(prefix, &["--cflags", "--libs"]))
-            .arg("-o")
-            .arg(&program),
-    );
-    let mut command = Command::new("mpiexec.mpich");
-    let output = succeeds(command.args(["-n", "4"]).arg(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
-}
-
-#[test]
-fn an_mpi_program_hands_over_its_communicator() {
-    example("mpicc.mpich", "mpi.c", "rank 3, rank 0, rank 1, rank 2\n");
-}
-
-#[test]
-fn a_distributed_table_has_all_updates() {
-    example("cc", "table.c", "4 processes made 8192 updates; they add up: yes\n");
 }

@@ -1,0 +1,19 @@
+/* must.h: ends the program with the library's message if one of its functions has failed. */
+#ifndef MUST_H
+#define MUST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <chained_gpc.h>
+
+static inline int must(int status) {
+    cgpc_error error = {.size = sizeof error};
+    if (status < 0 && cgpc_last_error(&error) == CGPC_OK) {
+        fprintf(stderr, "%s: %s\n", cgpc_strerror(status), error.message);
+        exit(1);
+    }
+    return status;
+}
+
+#endif
