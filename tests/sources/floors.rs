@@ -368,6 +368,7 @@ const FLOORS: &[Floor] = &[
         packages: &[
             "chained_gpc",
             "gpc_bnr",
+            "gpc_capi",
             "gpc_impi",
             "gpc_launch",
             "gpc_pmix",
@@ -395,8 +396,14 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "crates/gpc-capi/src",
         floors: &["wire", "runtime", "bootstrap"],
-        packages: &["chained_gpc", "gpc_pmix", "bytes", "libc"],
+        packages: &["chained_gpc", "gpc_pmix", "bytes", "libc", "libloading"],
         banned: &["net", "SystemTime"],
+    },
+    Floor {
+        folder: "crates/gpc-plugin/src",
+        floors: &[],
+        packages: &[],
+        banned: &["net", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
         folder: "crates/gpc-test-support/src",
@@ -489,7 +496,7 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 11] = [
+const MANIFESTS: [&str; 12] = [
     "Cargo.toml",
     "trees/Cargo.toml",
     "crates/gpc-pmix/Cargo.toml",
@@ -497,6 +504,7 @@ const MANIFESTS: [&str; 11] = [
     "crates/gpc-impi/Cargo.toml",
     "crates/gpc-cli/Cargo.toml",
     "crates/gpc-capi/Cargo.toml",
+    "crates/gpc-plugin/Cargo.toml",
     "crates/gpc-bnr/Cargo.toml",
     "crates/gpc-sim/Cargo.toml",
     "crates/gpc-launch/Cargo.toml",

@@ -305,6 +305,13 @@
 // A loss of cgpc_event: one side closed an idle link in order.
 #define CGPC_LOSS_CLOSED 6
 
+// The first bytes of what a plug-in exports: "cgpcplug", as a little-endian number.
+#define CGPC_PLUGIN_MAGIC 7454983988142172003
+
+// Version of the tables: major * 1000 + minor. A plug-in is loaded if its major number is equal, and its minor number
+// at most that of the program.
+#define CGPC_PLUGIN_VERSION 1000
+
 // A call in flight.
 typedef struct cgpc_call cgpc_call;
 
@@ -606,6 +613,193 @@ typedef struct cgpc_leveled {
 
 // Receives the next part of level-n data. Another result than 0 ends the iteration.
 typedef int (*cgpc_part_fn)(const void *bytes, size_t len, void *arg);
+
+// Registration: as the function of chained_gpc.h whose name stands at each. May be called at any time.
+typedef struct cgpc_plugin_add {
+    // cgpc_register
+    int (*func)(struct cgpc_context *context,
+                const char *name,
+                cgpc_func_fn func,
+                void *arg,
+                const struct cgpc_function_options *options,
+                cgpc_function *function);
+    // cgpc_register_callback
+    int (*callback)(struct cgpc_context *context,
+                    const char *name,
+                    cgpc_callback_fn callback,
+                    void *arg,
+                    const struct cgpc_function_options *options,
+                    cgpc_function *function);
+    // cgpc_register_phased
+    int (*phased)(struct cgpc_context *context,
+                  const char *name,
+                  cgpc_callback_fn phased,
+                  void *arg,
+                  const struct cgpc_function_options *options,
+                  cgpc_function *function);
+    // cgpc_register_deferring
+    int (*deferring)(struct cgpc_context *context,
+                     const char *name,
+                     cgpc_deferring_fn deferring,
+                     void *arg,
+                     const struct cgpc_function_options *options,
+                     cgpc_function *function);
+    // cgpc_register_streaming
+    int (*streaming)(struct cgpc_context *context,
+                     const char *name,
+                     const struct cgpc_streaming *streaming,
+                     void *arg,
+                     const struct cgpc_function_options *options,
+                     cgpc_function *function);
+    // cgpc_tree_register
+    int (*tree)(struct cgpc_context *context,
+                const char *name,
+                cgpc_split_fn split,
+                void *arg,
+                cgpc_release_fn release);
+    // cgpc_release
+    int (*release)(struct cgpc_context *context, cgpc_function function);
+} cgpc_plugin_add;
+
+// Functions named cgpc_request_... in chained_gpc.h.
+typedef struct cgpc_plugin_request {
+    // cgpc_request_me
+    int (*me)(const struct cgpc_request *request, uint32_t *id);
+    // cgpc_request_parent
+    int (*parent)(const struct cgpc_request *request, uint32_t *id);
+    // cgpc_request_root
+    int (*root)(const struct cgpc_request *request, uint32_t *id);
+    // cgpc_request_sequence
+    int (*sequence)(const struct cgpc_request *request, uint64_t *sequence);
+    // cgpc_request_position
+    int (*position)(const struct cgpc_request *request, uint32_t *position);
+    // cgpc_request_total
+    int (*total)(const struct cgpc_request *request, uint32_t *total);
+    // cgpc_request_header
+    int (*header)(const struct cgpc_request *request, const void **header, size_t *length);
+    // cgpc_request_data
+    int (*data)(const struct cgpc_request *request, const void **data, size_t *length);
+    // cgpc_request_data_length
+    int (*data_length)(const struct cgpc_request *request, uint64_t *length);
+    // cgpc_request_ids
+    int (*ids)(const struct cgpc_request *request, uint32_t *ids, size_t capacity, size_t *count);
+    // cgpc_request_func
+    int (*func)(const struct cgpc_request *request, cgpc_function *function);
+    // cgpc_request_callback
+    int (*callback)(const struct cgpc_request *request, cgpc_function *function);
+    // cgpc_request_reply_limits
+    int (*reply_limits)(const struct cgpc_request *request, uint64_t *header_max, uint64_t *data_max);
+    // cgpc_request_tree
+    int (*tree)(const struct cgpc_request *request, char *buffer, size_t capacity, size_t *length);
+    // cgpc_request_set_value
+    int (*set_value)(const struct cgpc_request *request, void *value, cgpc_release_fn release);
+    // cgpc_request_value
+    int (*value)(const struct cgpc_request *request, void **value);
+    // cgpc_request_reply_wanted
+    int (*reply_wanted)(const struct cgpc_request *request, int *wanted);
+    // cgpc_request_remaining
+    int (*remaining)(const struct cgpc_request *request, uint64_t *left_us);
+    // cgpc_request_is_cancelled
+    int (*is_cancelled)(const struct cgpc_request *request, int *cancelled);
+    // cgpc_request_defer
+    int (*defer)(const struct cgpc_request *request, struct cgpc_token **token);
+} cgpc_plugin_request;
+
+// Functions named cgpc_reply_... in chained_gpc.h.
+typedef struct cgpc_plugin_reply {
+    // cgpc_reply_set_header
+    int (*set_header)(struct cgpc_reply *reply, const void *header, size_t length);
+    // cgpc_reply_set_data
+    int (*set_data)(struct cgpc_reply *reply, const void *data, size_t length);
+    // cgpc_reply_append
+    int (*append)(struct cgpc_reply *reply, const void *data, size_t length);
+    // cgpc_reply_resize
+    int (*resize)(struct cgpc_reply *reply, size_t length, void **data);
+    // cgpc_reply_data
+    int (*data)(struct cgpc_reply *reply, void **data, size_t *length);
+    // cgpc_reply_header
+    int (*header)(struct cgpc_reply *reply, void **header, size_t *length);
+    // cgpc_reply_explain
+    int (*explain)(struct cgpc_reply *reply, const char *message);
+} cgpc_plugin_reply;
+
+// Functions named cgpc_token_... in chained_gpc.h.
+typedef struct cgpc_plugin_token {
+    // cgpc_token_reply
+    int (*reply)(struct cgpc_token *token,
+                 const void *header,
+                 size_t header_len,
+                 const void *data,
+                 size_t data_len);
+    // cgpc_token_fail
+    int (*fail)(struct cgpc_token *token, int64_t code, const char *message);
+    // cgpc_token_is_cancelled
+    int (*is_cancelled)(const struct cgpc_token *token, int *cancelled);
+    // cgpc_token_free
+    int (*free)(struct cgpc_token *token);
+} cgpc_plugin_token;
+
+// Functions named cgpc_level_... in chained_gpc.h.
+typedef struct cgpc_plugin_level {
+    // cgpc_level_aggregate
+    int (*aggregate)(const void *own,
+                     size_t own_len,
+                     const struct cgpc_leveled *children,
+                     size_t child_count,
+                     void *buffer,
+                     size_t capacity,
+                     size_t *length,
+                     uint16_t *level);
+    // cgpc_level_each
+    int (*each)(uint16_t level, const void *data, size_t length, cgpc_part_fn part, void *arg);
+    // cgpc_level_count
+    int (*count)(uint16_t level, const void *data, size_t length, uint64_t *count);
+} cgpc_plugin_level;
+
+// Errors.
+typedef struct cgpc_plugin_error {
+    // cgpc_last_error
+    int (*last)(struct cgpc_error *error);
+    // cgpc_strerror
+    const char *(*text)(int status);
+    // Makes a message the last error of the thread, and returns CGPC_ERR_UNSUPPORTED: for a plug-in that cannot be
+    // used here, which returns the status from `load`. The text is copied.
+    int (*refuse)(const char *message);
+} cgpc_plugin_error;
+
+// The functions that a plug-in may call, by what they are for.
+typedef struct cgpc_plugin_table {
+    // Size of this structure in the program.
+    size_t size;
+    // CGPC_PLUGIN_VERSION of the program, which may be higher than that of the plug-in.
+    uint32_t version;
+    // Registration.
+    const struct cgpc_plugin_add *add;
+    // The request of a running function.
+    const struct cgpc_plugin_request *request;
+    // The reply of a running function.
+    const struct cgpc_plugin_reply *reply;
+    // Deferred replies.
+    const struct cgpc_plugin_token *token;
+    // Level-n data.
+    const struct cgpc_plugin_level *level;
+    // Errors.
+    const struct cgpc_plugin_error *error;
+} cgpc_plugin_table;
+
+// What a plug-in exports, under the name cgpc_plugin_entry. CGPC_PLUGIN of chained_gpc_plugin.h defines it.
+typedef struct cgpc_plugin {
+    // CGPC_PLUGIN_MAGIC.
+    uint64_t magic;
+    // CGPC_PLUGIN_VERSION of the header that the plug-in was compiled with.
+    uint32_t version;
+    // 0.
+    uint32_t reserved;
+    // Registers functions and trees in a context, which has no node of its own: it serves for registration alone.
+    // Called once, before the node starts. The tables are valid for ever. Returns 0; otherwise the program ends, with
+    // the last error as its message: that of a failed function, or of gpc->error->refuse.
+    int (*load)(const struct cgpc_plugin_table *gpc, struct cgpc_context *context);
+} cgpc_plugin;
 
 #ifdef __cplusplus
 extern "C" {

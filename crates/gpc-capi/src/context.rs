@@ -152,6 +152,12 @@ impl Polled {
 }
 
 impl Context {
+    /// A context without a node, whose functions are registered in a table of the program.
+    #[cfg(feature = "plugins")]
+    pub(crate) fn of(functions: &chained_gpc::Functions) -> Context {
+        Context { registry: Registry::of(functions), ..Context::default() }
+    }
+
     /// Stores the handle of the context, for its functions.
     pub(crate) fn set_handle(&self, handle: Handle) {
         self.handle.store(handle.0, Ordering::Release);

@@ -84,6 +84,13 @@ impl Error {
     }
 }
 
+/// Makes this thread have no last error.
+#[cfg(feature = "plugins")]
+pub(crate) fn forget_last() {
+    // As in `record`.
+    let _ = LAST.try_with(|last| last.take());
+}
+
 /// Looks at the last error of this thread.
 pub(crate) fn with_last<T>(look: impl FnOnce(&LastError) -> T) -> Result<T> {
     let gone = || Error::new(CGPC_ERR_STATE, "this thread ends");

@@ -100,6 +100,12 @@ fn error(message: String) -> Error {
 }
 
 impl Registry {
+    /// A registry that adds its functions to this table.
+    #[cfg(feature = "plugins")]
+    pub(crate) fn of(functions: &Functions) -> Registry {
+        Registry { functions: functions.clone(), ..Registry::default() }
+    }
+
     /// The library's table, for the node.
     pub(crate) fn functions(&self) -> &Functions {
         &self.functions

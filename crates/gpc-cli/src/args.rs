@@ -5,6 +5,7 @@ mod bench;
 pub(super) mod impi;
 mod level;
 mod link;
+mod node;
 mod over;
 #[cfg(feature = "bnr")]
 mod programs;
@@ -16,6 +17,7 @@ mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
 pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
+pub use node::NodeArgs;
 pub use over::OverArgs;
 pub use trust::{SecretArgs, TrustArgs};
 
@@ -33,7 +35,7 @@ use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
 use super::wait::WaitName;
-use chained_gpc::runtime::{Address, LinkKind};
+use chained_gpc::runtime::LinkKind;
 use gpc_launch::PROCESSES_MAX;
 use gpc_sim::{Crash, CrashError, FaultSet, LinkCost, Linking};
 
@@ -111,7 +113,7 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = CALL_EXAMPLES, override_usage = CALL_USAGE)]
 pub struct CallArgs {
-    /// Function to call: echo, facts, digest, sleep, fail, sum or fill
+    /// Function to call: echo, facts, digest, sleep, fail, sum, fill, or one of a library of --load
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
@@ -121,10 +123,25 @@ pub struct CallArgs {
     #[arg(conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if the
-    /// hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, hosts+binomial with IMPI
+    /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE, a tree of
+    /// --load or, if the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, with IMPI
+    /// hosts+binomial
     #[arg(long, value_name = "TREE")]
     pub tree: Option<TreeName>,
+
+    /// Library of functions, callbacks and trees (chained_gpc_plugin.h), for this process and those that it starts. A
+    /// path, which is not searched for. May be repeated
+    #[arg(long, value_name = "LIB")]
+    pub load: Vec<PathBuf>,
+
+    /// Function of a library that merges the reply of each child into that of its parent, instead of one reply for
+    /// each id
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub callback: Option<String>,
+
+    /// Request no replies: each id executes the function, and reports only that it has. A callback gets empty replies
+    #[arg(long)]
+    pub no_reply: bool,
 
     /// Ids in order, such as 0-3,7,5; all by default. This process comes first if it is not listed, except with --watch
     #[arg(long, value_name = "LIST")]
@@ -220,6 +237,7 @@ Examples:
   gpc call digest -n 64 --tree binomial --data Cargo.lock
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
+  gpc call words -n 8 --load ./libwords.so --data README.md --callback most --tree thirds
   gpc call facts --hosts a,b[01-64] --per-host 2 --tree hosts+binomial
   gpc call facts --hosts a,b[01-64] --remote-gpc bin/gpc --start-limit 5s --partial
   gpc call facts --peers peers.txt --id 0
@@ -241,66 +259,6 @@ pub enum OutputKind {
     /// The raw level-n data of the reply, alone
     Level,
 }
-
-/// Arguments of `gpc node`.
-#[derive(Clone, PartialEq, Debug, clap::Args)]
-#[command(after_help = NODE_EXAMPLES, override_usage = "gpc node --id <I> --peers <FILE> [OPTIONS]")]
-pub struct NodeArgs {
-    /// Required: id of this node
-    #[arg(long, value_name = "I")]
-    pub id: Id,
-
-    /// Address to listen at: HOST-IP:PORT, unix:PATH or unix:@NAME; by default that of this id in the peers file
-    #[arg(long, value_name = "ADDR")]
-    pub listen: Option<Address>,
-
-    /// Required: peers file, a line `ID ADDRESS` for each node
-    #[arg(long, value_name = "FILE", required_unless_present = "launched")]
-    pub peers: Option<PathBuf>,
-
-    /// Give up a node that sends no heartbeat for this time; 10s by default
-    #[arg(long, value_name = "TIME")]
-    pub dead_after: Option<Span>,
-
-    /// How the node waits: block sleeps at once, spin:TIME polls first, adaptive polls while that was lately faster
-    #[arg(long, value_name = "HOW", default_value = "adaptive")]
-    pub wait: WaitName,
-
-    /// Links with nodes of this host: shm and unix replace TCP addresses, tcp replaces no address
-    #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
-    pub link: LinkKind,
-
-    /// Started by `gpc call`: the listening socket is standard input, the control link standard output
-    #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "secret_file", "key_file", "no_encrypt", "insecure"])]
-    pub launched: bool,
-
-    /// Start programs for `gpc run --hosts` of nodes that prove the same secret or are of this user on this machine
-    #[cfg(feature = "bnr")]
-    #[arg(long)]
-    pub runs: bool,
-
-    /// Nodes that this node links with.
-    #[command(flatten)]
-    pub trust: TrustArgs,
-}
-
-const NODE_EXAMPLES: &str = "\
-A peers file has a line `ID ADDRESS` for each node, or `ID ADDRESS KEY` with its public key, and may
-name their job: nodes of another job, or of none, are refused. # begins a comment:
-  job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
-  0 127.0.0.1:7000
-  1 127.0.0.1:7001
-  2 unix:/tmp/gpc-2.sock
-
-Over TCP whoever connects can call functions of a node that has no secret. One that listens beyond
-this machine needs one, the same as all others, unless that is accepted with --insecure:
-  gpc secret job.secret
-  gpc node --id 1 --peers peers.txt --secret-file job.secret
-
-Example, each in a terminal of its own:
-  gpc node --id 1 --peers peers.txt
-  gpc node --id 2 --peers peers.txt
-  gpc call facts --peers peers.txt --id 0";
 
 /// Arguments of `gpc tree`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
@@ -614,7 +572,7 @@ mod tests {
         let texts = [
             EXAMPLES,
             CALL_EXAMPLES,
-            NODE_EXAMPLES,
+            node::NODE_EXAMPLES,
             TREE_EXAMPLES,
             SIM_EXAMPLES,
             bench::BENCH_EXAMPLES,

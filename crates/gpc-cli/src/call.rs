@@ -9,7 +9,7 @@ use super::output::{Width, write_table};
 use super::plan::{CallPlan, settings};
 use super::session::{CallReply, Session};
 use super::started::{Role, role};
-use super::{CommandResult, builtin, stdout};
+use super::{CommandResult, builtin, plugins, stdout};
 use chained_gpc::runtime::Functions;
 
 /// Time that the processes have to end by themselves after the call.
@@ -19,6 +19,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
+    plugins::load(&args.load, &functions)?;
     let by_itself = args.n.is_some() || args.peers.is_some() || args.over.hosts.is_some();
     let secret_file = args.trust.secret_file.as_deref().filter(|_| args.peers.is_none());
     let (member, started) =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::output::FirstCause;
-use chained_gpc::runtime::{CallError, Peers};
+use chained_gpc::runtime::{CallError, CallbackHandle, Peers};
 use chained_gpc::wire::{Cause, CauseKind, Stage};
 use gpc_launch::Launch;
 use gpc_launch::remote::RemoteLaunch;
@@ -13,20 +13,27 @@ use gpc_launch::remote::RemoteLaunch;
 /// Time to wait for the end of a process that lost a connection: a dying process loses its connections one by one.
 const DEATH_PATIENCE: Duration = Duration::from_millis(200);
 
+/// The names of a call, of which the wire has numbers.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    pub(super) func: &'a str,
+    pub(super) callback: Option<&'a str>,
+    pub(super) tree: Option<&'a str>,
+}
+
 /// Returns the first cause. If an id was lost, the message also says how its process ended (started here), what its
 /// host or the path to it reported (started there), or which address the peers file has for it (joined).
 pub(super) fn explain(
     first: &Cause,
-    func: &str,
+    names: &Names<'_>,
     launched: Option<&mut Launch>,
     remote: Option<&RemoteLaunch>,
     joined: Option<&Peers>,
 ) -> FirstCause {
     let mut cause = FirstCause::from(first);
-    if first.kind == CauseKind::UnknownFunction {
-        // The wire has a number instead of the name.
+    if let Some(missing) = missing(first, names) {
         cause.message = format!(
-            "its program has no function `{func}`: run the same version of gpc everywhere, or a program that registers it"
+            "its process has no {missing}: load the library that registers it there, with --load, or run the same version of gpc everywhere"
         );
     }
     if first.stage != Stage::Link {
@@ -47,6 +54,19 @@ pub(super) fn explain(
     let looked = address.and_then(|address| advice(id, &address, &cause.message));
     cause.message.extend(ended.or(looked).map(|more| format!("; {more}")));
     cause
+}
+
+/// Returns what an id does not know by its number: a function or a tree.
+fn missing(first: &Cause, names: &Names<'_>) -> Option<String> {
+    let is =
+        |callback: &&str| first.message.contains(&format!("{:#x}", CallbackHandle::named(callback).number()));
+    match first.kind {
+        CauseKind::UnknownFunction => {
+            Some(format!("function `{}`", names.callback.filter(is).unwrap_or(names.func)))
+        }
+        CauseKind::UnknownTree => names.tree.map(|tree| format!("tree `{tree}`")),
+        _ => None,
+    }
 }
 
 /// Returns what to do about a node that does not answer at its address in the peers file. There is no advice if a node
@@ -94,8 +114,19 @@ mod tests {
     /// A node of another program was reported to have no function "under the handle 0x5d6f0c5b7a8d1c3e".
     #[test]
     fn a_function_that_is_missing_is_named() {
-        let first = Cause::new(3, Stage::Func, CauseKind::UnknownFunction, "the handle 0x5d6f");
-        let said = explain(&first, "digest", None, None, None).message;
-        assert!(said.contains("`digest`") && !said.contains("0x"), "{said}");
+        let names = Names { func: "digest", callback: Some("most"), tree: Some("thirds") };
+        let said = |stage, kind, number: u64| {
+            let first = Cause::new(3, stage, kind, format!("the handle {number:#x}"));
+            explain(&first, &names, None, None, None).message
+        };
+        let (func, callback) = (0x5d6f, CallbackHandle::named("most").number());
+        for (stage, kind, number, name) in [
+            (Stage::Func, CauseKind::UnknownFunction, func, "function `digest`"),
+            (Stage::Callback, CauseKind::UnknownFunction, callback, "function `most`"),
+            (Stage::Setup, CauseKind::UnknownTree, func, "tree `thirds`"),
+        ] {
+            let said = said(stage, kind, number);
+            assert!(said.contains(name) && said.contains("--load") && !said.contains("0x"), "{said}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Starts processes of this program as nodes, and shows the progress on a terminal.
 
+use std::ffi::OsString;
 use std::ops::{ControlFlow, Range};
 
 use chained_gpc::runtime::LinkKind;
@@ -11,14 +12,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::Failure;
 use super::interrupt::Interrupt;
 
-/// Arguments of a started node, before its id.
+/// The first arguments of a started node. The libraries that it loads follow.
+pub(crate) const LAUNCHED: [&str; 2] = ["node", "--launched"];
+
+/// Arguments of a started node without libraries, before its id.
 pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
 
 /// Arguments of a started node that runs programs, before its id.
 #[cfg(feature = "bnr")]
 pub(crate) const RUNNING: [&str; 4] = ["node", "--launched", "--runs", "--id"];
 
-/// The arguments of a process on another host.
+/// The arguments of a process on another host. The libraries that it loads follow.
 pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];
 
 /// Error for the hidden flag in a command that a user has typed.
@@ -33,7 +37,7 @@ pub(crate) fn name_process() {
     let _ = std::fs::write("/proc/self/comm", "gpc");
 }
 
-/// Starts a process of this program for each id, and gives up if it is interrupted.
+/// Starts a process of this program for each id, with these libraries, and gives up if it is interrupted.
 ///
 /// # Errors
 /// If a process cannot be started, or the start is interrupted; no process remains then.
@@ -41,9 +45,12 @@ pub(crate) fn start(
     ids: Range<Id>,
     link: LinkKind,
     settings: NodeSettings,
+    loads: &[OsString],
     interrupt: &Interrupt,
 ) -> Result<Launch, Failure> {
     let mut plan = Plan::new(ids, this_program()?, &ARGUMENTS);
+    // Between the first words and the one before the id.
+    plan.arguments.splice(LAUNCHED.len()..LAUNCHED.len(), loads.iter().cloned());
     (plan.link, plan.settings) = (link, settings);
     Ok(start_plan(&plan, || interrupt.signal().is_some())?)
 }

@@ -16,6 +16,7 @@
 //! | `report` | errors, exit statuses and messages |
 //! | `call`, `plan`, `session` | `gpc call`; checks combinations of its arguments; its nodes |
 //! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
+//! | `plugins` | libraries of `--load` |
 //! | `cause` | explains why a call failed |
 //! | `node` | `gpc node` |
 //! | `run` | `gpc run`, `ps`, `db` and `kill` |
@@ -82,6 +83,7 @@ mod logs;
 mod node;
 pub mod output;
 pub mod plan;
+mod plugins;
 mod quantile;
 pub mod refused;
 #[cfg(feature = "rendezvous")]
@@ -127,7 +129,9 @@ pub fn main() -> ExitCode {
         return run::keep().unwrap_or_else(|error| failed(&*error, USAGE));
     }
     // Checked before clap parses the arguments, since a call may start thousands of these.
-    let launched = own_id(env::args_os(), &launching::ARGUMENTS);
+    let arguments: Vec<_> = env::args_os().collect();
+    let (of_node, loads) = plugins::taken_from(&arguments, &launching::LAUNCHED);
+    let launched = own_id(of_node, &launching::ARGUMENTS);
     #[cfg(feature = "bnr")]
     if let Some(id) = own_id(env::args_os(), &launching::RUNNING) {
         launching::name_process();
@@ -135,12 +139,13 @@ pub fn main() -> ExitCode {
             .and_then(|()| run::run_launched(id))
             .unwrap_or_else(|error| failed(&*error, USAGE));
     }
-    let result = match (launched, own_part(env::args_os(), &launching::AGENT)) {
+    let (of_agent, loads_there) = plugins::taken_from(&arguments, &launching::AGENT);
+    let result = match (launched, own_part(of_agent, &launching::AGENT)) {
         (Some(id), _) => {
             launching::name_process();
-            logs::start().and_then(|()| node::run_launched(id))
+            logs::start().and_then(|()| node::run_launched(id, &loads))
         }
-        (None, Some(part)) => logs::start().and_then(|()| node::run_part(part)),
+        (None, Some(part)) => logs::start().and_then(|()| node::run_part(part, &loads_there)),
         (None, None) => return started(),
     };
     result.unwrap_or_else(|error| failed(&*error, USAGE))

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::logs::start_warnings;
 use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::trust::Trust;
-use super::{CommandResult, builtin};
+use super::{CommandResult, builtin, plugins};
 use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
 use gpc_launch::remote::{AgentError, Part};
 use gpc_launch::{Launched, LaunchedError, NodeSettings};
@@ -29,13 +29,13 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {
     match args.launched {
-        true => run_launched(args.id),
-        false => serve(NodePlan::new(args)?),
+        true => run_launched(args.id, &args.load),
+        false => serve(NodePlan::new(args)?, &args.load),
     }
 }
 
-/// Runs a node that `gpc call` started, until its parent ends it or dies.
-pub(super) fn run_launched(id: Id) -> CommandResult {
+/// Runs a node that `gpc call` started with these libraries, until its parent ends it or dies.
+pub(super) fn run_launched(id: Id, loads: &[PathBuf]) -> CommandResult {
     let launched = match Launched::take(id) {
         // The parent is gone, and hundreds of nodes would print the same to their common terminal.
         Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
@@ -44,14 +44,19 @@ pub(super) fn run_launched(id: Id) -> CommandResult {
     };
     let functions = Functions::new();
     builtin::register(&functions)?;
+    plugins::load(loads, &functions)?;
     launched.serve(&functions).map_err(cannot_start("this node"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a process that `gpc call --hosts` started on a host, or the command that starts one there, until it is ended.
-pub(super) fn run_part(part: Part) -> CommandResult {
+pub(super) fn run_part(part: Part, loads: &[PathBuf]) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
+    // The other part is a command that replaces this process.
+    if part == Part::Agent {
+        plugins::load(loads, &functions)?;
+    }
     match part.run(&functions) {
         // The parent is gone, so nothing is reported.
         Err(AgentError::ParentGone) => Ok(ExitCode::FAILURE),
@@ -59,15 +64,16 @@ pub(super) fn run_part(part: Part) -> CommandResult {
     }
 }
 
-/// Runs a node until a signal stops it.
-fn serve(plan: NodePlan) -> CommandResult {
+/// Runs a node with these libraries until a signal stops it.
+fn serve(plan: NodePlan, loads: &[PathBuf]) -> CommandResult {
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    plugins::load(loads, &functions)?;
     let (wake, woken) = mpsc::channel::<()>();
     let _interrupt = Interrupt::listen(move || drop(wake))?;
     start_warnings();
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let functions = Functions::new();
-    builtin::register(&functions)?;
     builtin::set_secret_mark(plan.trust.secret());
     #[cfg(feature = "bnr")]
     let serving = plan.runs.then(|| super::run::serving(&functions)).transpose()?;
@@ -197,6 +203,7 @@ mod tests {
             dead_after: None,
             wait: WaitName(Wait::Block),
             link: chained_gpc::runtime::LinkKind::DEFAULT,
+            load: vec![],
             launched: false,
             #[cfg(feature = "bnr")]
             runs: false,

@@ -1,5 +1,6 @@
 //! Plan of a call for `gpc call`: checks combinations of arguments before any process starts.
 
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +12,14 @@ use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
 use super::files::{Bounds, read, read_peers};
 use super::output::RootPart;
+use super::plugins;
 use super::refused::Refused;
 use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::trust::Trust;
 use super::usage::{did_you_mean, meant};
 use chained_gpc::runtime::{
-    Call, CallTree, FuncHandle, Functions, FunctionsError, LinkKind, Peers, request_data_max,
+    Call, CallTree, CallbackHandle, FuncHandle, Functions, FunctionsError, LinkKind, Peers, request_data_max,
 };
 use chained_gpc::wire::frame::HEADER_MAX;
 use gpc_launch::NodeSettings;
@@ -29,10 +31,12 @@ const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
 /// A call to make, with checked arguments and files already read.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
-    /// The function.
-    pub func: FuncHandle,
-    /// Name of the function.
-    pub func_name: String,
+    /// The functions.
+    pub called: Called,
+    /// Whether no replies are wanted.
+    pub no_reply: bool,
+    /// Arguments by which started processes load the libraries of this one.
+    pub(super) loads: Vec<OsString>,
     /// The nodes.
     pub nodes: Nodes,
     /// Id of this process, the root.
@@ -65,6 +69,19 @@ pub struct CallPlan {
     pub output: OutputKind,
     /// Number of calls to make and time, for `--repeat`.
     pub repeat: Option<u32>,
+}
+
+/// The functions of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Called {
+    /// The function.
+    pub func: FuncHandle,
+    /// Name of the function.
+    pub func_name: String,
+    /// The callback.
+    pub callback: Option<CallbackHandle>,
+    /// Name of the callback.
+    pub callback_name: Option<String>,
 }
 
 /// The nodes of a call.
@@ -106,8 +123,8 @@ impl CallPlan {
         functions: &Functions,
         started: Option<&Started>,
     ) -> Result<CallPlan, Refused> {
-        let func = func_named(&args.func, functions)?;
         let (nodes, root, all) = nodes(args, started)?;
+        let called = called(args, root, functions)?;
         let (order, part) = order(args, root, &all)?;
         check_ids(&order, &nodes, root)?;
         let hosts = match &nodes {
@@ -116,7 +133,7 @@ impl CallPlan {
             Nodes::Start { .. } | Nodes::Join { .. } => None,
         };
         let tree_name = args.tree.clone().unwrap_or_else(|| Started::tree_of(started, TreeName::Binary));
-        let (tree, ids, levels) = tree(&tree_name, &order.with_first(root), hosts.as_ref())?;
+        let (tree, ids, levels) = tree(&tree_name, &order.with_first(root), hosts.as_ref(), Some(functions))?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
@@ -124,6 +141,11 @@ impl CallPlan {
                 "--header has {len} bytes, at most {HEADER_MAX} are possible; give long data with --data"
             );
             return Err(text.into());
+        }
+        if args.no_reply && args.output == OutputKind::Level {
+            return Err(
+                "--output level prints the replies, and --no-reply requests none: leave one out".into()
+            );
         }
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the call".into());
@@ -136,8 +158,9 @@ impl CallPlan {
         };
         let on_a_machine = NonZeroU32::new(on_a_machine).unwrap_or(NonZeroU32::MIN);
         Ok(CallPlan {
-            func,
-            func_name: args.func.clone(),
+            called,
+            no_reply: args.no_reply,
+            loads: plugins::arguments(&args.load)?,
             nodes,
             root,
             part,
@@ -162,13 +185,47 @@ impl CallPlan {
 impl CallPlan {
     /// Returns the call in the form of the library.
     pub fn call(&self) -> Call {
-        let call = Call::new(self.func).ids(self.order.clone()).tree(self.tree.clone());
+        let call = Call::new(self.called.func).ids(self.order.clone()).tree(self.tree.clone());
         let call = call.header(self.header.clone()).data(self.data.clone());
+        let call = self.called.callback.into_iter().fold(call, Call::callback);
+        let call = if self.no_reply { call.no_reply() } else { call };
         let call = self.time_limit.into_iter().fold(call, Call::limit);
         let call = if self.partial { call.partial() } else { call };
         let call = if self.part == RootPart::Watching { call.watch() } else { call };
         if self.forward_first { call.forward_first() } else { call }
     }
+}
+
+/// Returns the functions of a call that this process, id `root`, makes.
+///
+/// # Errors
+/// If this process would execute a function that it does not have. Over running nodes it may only watch: then they
+/// execute func, which is checked there.
+fn called(args: &CallArgs, root: Id, functions: &Functions) -> Result<Called, String> {
+    let missing = |error, more: &str| match error {
+        FunctionsError::UnknownName(name, all) => {
+            let close = did_you_mean(meant(&name, all.split(", ")));
+            format!(
+                "id {root}, this process, has no function named `{name}`{close}; it has: {all}; --load LIB adds those of a library{more}"
+            )
+        }
+        error => error.to_string(),
+    };
+    let others = args.peers.is_some();
+    let func = match functions.named(&args.func) {
+        Err(FunctionsError::UnknownName(name, _)) if others && args.watch => FuncHandle::named(&name),
+        Err(error) if others => {
+            return Err(missing(error, ", and with --watch this process does not execute it"));
+        }
+        func => func.map_err(|error| missing(error, ""))?,
+    };
+    if args.callback.is_some() && func.is_phased() {
+        return Err(FunctionsError::MergesItself(args.func.clone()).to_string());
+    }
+    let callback = args.callback.as_deref().map(|name| functions.named_callback(name));
+    let callback = callback.transpose().map_err(|error| missing(error, ""))?;
+    let (func_name, callback_name) = (args.func.clone(), args.callback.clone());
+    Ok(Called { func, func_name, callback, callback_name })
 }
 
 /// Returns the function with this name.
@@ -210,6 +267,7 @@ fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdLis
     if let Some(hosts) = &args.over.hosts {
         let mut plan = args.over.plan(hosts)?;
         plan.partial = args.partial;
+        plan.arguments.extend(plugins::arguments(&args.load)?);
         let n = 1 + plan.processes();
         return Ok((Nodes::Hosts(Box::new(plan)), 0, IdList::range(0..n)));
     }
@@ -308,11 +366,13 @@ pub(super) fn hosts_of(plan: &RemotePlan) -> Hosts {
     std::iter::once((0, "-")).chain(others).collect()
 }
 
-/// Returns the tree, the ids in its order, and its levels. `ids` begins with the root.
+/// Returns the tree, the ids in its order, and its levels. `ids` begins with the root. `registered` has trees beside
+/// the built-in ones.
 pub(super) fn tree(
     name: &TreeName,
     ids: &IdList,
     hosts: Option<&Hosts>,
+    registered: Option<&Functions>,
 ) -> Result<(CallTree, IdList, u32), Refused> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
     let layout = match name {
@@ -332,7 +392,14 @@ pub(super) fn tree(
         let levels = layout.tree().check(ids.len(), &Limits::default()).map_err(refused)?.depth;
         return Ok((layout.into(), ids, levels));
     }
-    let tree = name.built_in().ok_or_else(|| no_such_tree(name))?;
+    let found = match registered {
+        Some(functions) => functions.named_tree(name).ok(),
+        None => name.built_in(),
+    };
+    let tree = found.ok_or_else(|| match registered {
+        Some(_) => format!("{}, or load the library that registers it with --load", no_such_tree(name)),
+        None => no_such_tree(name),
+    })?;
     let levels = tree.check(ids.len(), &Limits::default()).map_err(refused)?.depth;
     Ok((tree.into(), ids.clone(), levels))
 }

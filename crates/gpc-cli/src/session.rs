@@ -8,7 +8,7 @@ use bytes::Bytes;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::builtin::set_secret_mark;
-use super::cause::{died, explain};
+use super::cause::{Names, died, explain};
 use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
 use super::launching;
@@ -92,7 +92,7 @@ impl Session {
             // A process with such peers is a member, and uses `of_member`.
             Nodes::Started { peers } => builder.peers(peers.clone()),
             Nodes::Start { n, link } => {
-                let started = launching::start(1..*n, *link, plan.watching, interrupt)?;
+                let started = launching::start(1..*n, *link, plan.watching, &plan.loads, interrupt)?;
                 let builder = builder.peers(started.peers().clone());
                 let builder = Trust::of_launch(&started).apply(builder);
                 launch = Some(started);
@@ -198,12 +198,14 @@ impl Session {
     ) -> Result<CallReply, Failure> {
         let nodes = plan.ids.len();
         let mut outcome = Outcome {
-            func: plan.func_name.clone(),
+            func: plan.called.func_name.clone(),
             tree: plan.tree_name.to_string(),
             nodes,
             root: plan.root,
             root_part: plan.part,
             partial: plan.partial,
+            callback: plan.called.callback_name.clone(),
+            no_reply: plan.no_reply,
             level: plan.levels,
             wall_us,
             coverage: Counts::default(),
@@ -255,7 +257,12 @@ impl Session {
             Nodes::Start { .. } | Nodes::Hosts(_) | Nodes::Started { .. } => None,
             Nodes::Join { peers, .. } => Some(peers),
         };
-        explain(first, &plan.func_name, self.launch.as_mut(), self.remote.as_ref(), joined)
+        let names = Names {
+            func: &plan.called.func_name,
+            callback: plan.called.callback_name.as_deref(),
+            tree: Some(&plan.tree_name.to_string()),
+        };
+        explain(first, &names, self.launch.as_mut(), self.remote.as_ref(), joined)
     }
 }
 
@@ -307,7 +314,7 @@ impl Progress {
             0 => String::new(),
             len => format!(" with {}", HumanBytes(len)),
         };
-        bar.set_message(format!("{} over {} ids{data}", plan.func_name, plan.ids.len()));
+        bar.set_message(format!("{} over {} ids{data}", plan.called.func_name, plan.ids.len()));
         Progress { bar, silence: clock.limit(SILENCE) }
     }
 

@@ -9,7 +9,7 @@ use std::fs;
 use crate::files::{is_being_replaced, root, rust_files};
 
 /// Folders with sources.
-const FOLDERS: [&str; 35] = [
+const FOLDERS: [&str; 37] = [
     "src",
     "crates/gpc-cli/src",
     "crates/gpc-cli/tests",
@@ -35,6 +35,8 @@ const FOLDERS: [&str; 35] = [
     "crates/gpc-impi/examples",
     "crates/gpc-capi/src",
     "crates/gpc-capi/tests",
+    "crates/gpc-plugin/src",
+    "crates/gpc-plugin/examples",
     "crates/gpc-bnr/src",
     "crates/gpc-bnr/benches",
     "crates/gpc-bnr/tests",

@@ -18,8 +18,11 @@ pub(crate) mod fork;
 pub(crate) mod frames;
 pub mod functions;
 pub mod level;
+#[cfg(feature = "plugins")]
+pub mod loading;
 pub mod members;
 pub mod outcome;
+pub mod plugin;
 pub(crate) mod pointers;
 pub mod progress;
 pub mod reply;

@@ -13,7 +13,7 @@ fn generated() -> String {
         ["status", "abi/types", "abi/errors", "abi/context", "abi/functions", "abi/request", "abi/reply"]
             .into_iter()
             .chain(["abi/token", "abi/call", "abi/outcome", "abi/tree", "abi/progress", "abi/members"])
-            .chain(["abi/secrets", "abi/level"]);
+            .chain(["abi/secrets", "abi/level", "abi/plugin"]);
     let sources = files.fold(cbindgen::Builder::new().with_config(config), |builder, file| {
         builder.with_src(root.join("src").join(file).with_extension("rs"))
     });

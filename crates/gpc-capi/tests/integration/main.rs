@@ -6,4 +6,5 @@ mod every;
 mod examples;
 mod header;
 mod package;
+mod plugin;
 mod programs;

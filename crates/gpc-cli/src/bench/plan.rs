@@ -373,7 +373,7 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        let (tree, _, _) = crate::plan::tree(&trees[tree], &source.ids(n), hosts.as_ref())?;
+        let (tree, _, _) = crate::plan::tree(&trees[tree], &source.ids(n), hosts.as_ref(), None)?;
         made.push(row(args, what, key, tree, source.ids(n), set_place, functions)?);
     }
     Ok((made, sets))

@@ -9,7 +9,7 @@ use super::machine::cpu_ns;
 use super::plan::{Bound, Nodes, Row, SetPlan};
 use crate::Failure;
 use crate::args::{ROUNDS_MAX, RootKind};
-use crate::cause::{died, explain};
+use crate::cause::{Names, died, explain};
 use crate::interrupt::Interrupt;
 use crate::joining::{refuse_taken, until_up};
 use crate::launching;
@@ -117,7 +117,7 @@ impl<'a> Set<'a> {
                 trust.clone().apply(Node::builder(*root).peers(peers.clone()))
             }
             Nodes::Start { n, link } => {
-                let started = launching::start(1..*n, *link, watching, interrupt)?;
+                let started = launching::start(1..*n, *link, watching, &[], interrupt)?;
                 let builder = Node::builder(0).peers(started.peers().clone());
                 let builder = Trust::of_launch(&started).apply(builder);
                 launch = Some(started);
@@ -233,7 +233,9 @@ impl<'a> Set<'a> {
             Err(CallError::Failed(failed)) => {
                 let (launch, remote) = (self.launch.as_mut(), self.remote.as_ref());
                 let joined = self.joined.as_ref();
-                Err(explain(failed.cause(), func, launch, remote, joined).to_string().into())
+                Err(explain(failed.cause(), &Names { func, ..Names::default() }, launch, remote, joined)
+                    .to_string()
+                    .into())
             }
             Err(refused) => Err(refused.into()),
         }

@@ -40,6 +40,10 @@ pub struct Outcome {
     pub root_part: RootPart,
     /// Whether the call continues without ids that fail or are lost.
     pub partial: bool,
+    /// Name of the callback that merged the replies into one; `null` if there is none.
+    pub callback: Option<String>,
+    /// Whether no replies were requested.
+    pub no_reply: bool,
     /// Levels of the tree above its leaves, which is the level of an aggregated reply.
     pub level: u32,
     /// Time from the start of the call to its end at the root, in microseconds; of several calls, that of the last.

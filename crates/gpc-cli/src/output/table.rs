@@ -123,9 +123,10 @@ fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         RootPart::Added => format!(", id {root} among them as the root, which --ids leaves out"),
         RootPart::Watching => format!(", called by id {root}, which only watches"),
     };
+    let merged = outcome.callback.as_ref().map_or(String::new(), |callback| format!(" and {callback}"));
     writeln!(
         out,
-        "{func} over {nodes} {}{part}: {tree} tree, {level} {levels}",
+        "{func}{merged} over {nodes} {}{part}: {tree} tree, {level} {levels}",
         if *nodes == 1 { "id" } else { "ids" }
     )?;
     write!(out, "done {} of {nodes}", coverage.done)?;
@@ -142,6 +143,11 @@ fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         _ if !outcome.is_complete() => writeln!(out)?,
         0 => writeln!(out)?,
         _ => writeln!(out, ", {} per level", shown_us(wall_us / u64::from(*level)))?,
+    }
+    if outcome.no_reply {
+        let callback = outcome.callback.as_ref();
+        let merged = callback.map_or(String::new(), |callback| format!("; {callback} got empty replies"));
+        writeln!(out, "no replies were requested: an id that is done has executed {func}{merged}")?;
     }
     if let Some(Repeat { calls, median_us, p90_us, p99_us }) = outcome.repeat {
         let [median, p90, p99] = [median_us, p90_us, p99_us].map(shown_us);

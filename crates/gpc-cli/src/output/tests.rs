@@ -15,6 +15,8 @@ fn outcome() -> Outcome {
         root: 0,
         root_part: RootPart::Listed,
         partial: false,
+        callback: None,
+        no_reply: false,
         level: 1,
         wall_us: 850,
         coverage: Counts { done: 3, ..Counts::default() },
@@ -35,6 +37,8 @@ fn failed() -> Outcome {
         root: 0,
         root_part: RootPart::Listed,
         partial: false,
+        callback: None,
+        no_reply: false,
         level: 3,
         wall_us: 12_345,
         coverage: CoverageCounts { done: 1, failed: 1, unreached: 4, unknown: 6 }.into(),
@@ -58,9 +62,20 @@ fn table(outcome: &Outcome, width: Width) -> String {
 }
 
 #[test]
+fn a_table_says_what_merged_and_what_was_not_requested() {
+    let merged = Outcome { callback: Some("sum".into()), ..outcome() };
+    assert!(table(&merged, Width::Unlimited).contains("\necho and sum over 3 ids: binary tree, 1 level\n"));
+    let dropped = Outcome { no_reply: true, replies: vec![], ..outcome() };
+    let said = "no replies were requested: an id that is done has executed echo";
+    assert!(table(&dropped, Width::Unlimited).ends_with(&format!("per level\n{said}\n")));
+    let both = Outcome { no_reply: true, ..merged };
+    assert!(table(&both, Width::Unlimited).ends_with(&format!("{said}; sum got empty replies\n")));
+}
+
+#[test]
 fn the_json_is_that_of_the_documentation() {
     let expected = concat!(
-        r#"{"func":"echo","tree":"binary","nodes":3,"root":0,"root_part":"listed","partial":false,"level":1,"wall_us":850,"#,
+        r#"{"func":"echo","tree":"binary","nodes":3,"root":0,"root_part":"listed","partial":false,"callback":null,"no_reply":false,"level":1,"wall_us":850,"#,
         r#""coverage":{"done":3,"failed":0,"unreached":0,"unknown":0},"cause":null,"missing":[],"replies":["#,
         r#"{"id":0,"header":"","data":"hello"},{"id":2,"header":"","data":{"base64":"/wA="}},"#,
         r#"{"id":1,"header":"","data":"a \"b\"\n"}],"repeat":null}"#,
@@ -68,7 +83,7 @@ fn the_json_is_that_of_the_documentation() {
     );
     assert_eq!(json(&outcome()), expected);
     let expected = concat!(
-        r#"{"func":"fail","tree":"kary:4","nodes":12,"root":0,"root_part":"listed","partial":false,"level":3,"wall_us":12345,"#,
+        r#"{"func":"fail","tree":"kary:4","nodes":12,"root":0,"root_part":"listed","partial":false,"callback":null,"no_reply":false,"level":3,"wall_us":12345,"#,
         r#""coverage":{"done":1,"failed":1,"unreached":4,"unknown":6},"#,
         r#""cause":{"id":5,"stage":"callback","kind":"failed","code":0,"message":"it was asked to fail here"},"#,
         r#""missing":[{"id":5,"status":"failed","#,

@@ -68,7 +68,7 @@ fn what_is_wrong_is_said_before_anything_is_started() {
     let unknown = refused("nothing -n 2");
     assert_eq!(
         unknown,
-        "no function is named `nothing`; these are: digest, echo, facts, fail, fill, sleep, sum"
+        "id 0, this process, has no function named `nothing`; it has: digest, echo, facts, fail, fill, sleep, sum; --load LIB adds those of a library"
     );
     let expected = "--ids names id 8, but with -n 8 the ids are 0 to 7: raise -n or correct the list";
     assert_eq!(refused("echo -n 8 --ids 0-4294967294"), expected);

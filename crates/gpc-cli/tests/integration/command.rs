@@ -95,7 +95,10 @@ fn trees_that_are_drawn_are_compared_too() {
 #[test]
 fn a_name_with_a_slip_has_the_one_that_was_meant() {
     for (line, said) in [
-        ("call ech -n 4", "no function is named `ech` (did you mean `echo`?); these are: digest, echo,"),
+        (
+            "call ech -n 4",
+            "id 0, this process, has no function named `ech` (did you mean `echo`?); it has: digest, echo,",
+        ),
         ("bench sm -n 2", "no function is named `sm` (did you mean `sum`?); these are:"),
         ("call echo -n 4 --tree binry", "no tree is named `binry` (did you mean `binary`?); write binary,"),
         ("tree binomal 4", "no tree is named `binomal` (did you mean `binomial`?); write binary,"),
@@ -215,7 +218,7 @@ fn wrong_arguments_are_told_from_failures() {
 #[test]
 fn every_slip_of_the_pen_exits_with_2_and_says_what_to_write() {
     for (line, said) in [
-        ("call nothing -n 4", "no function is named `nothing`"),
+        ("call nothing -n 4", "id 0, this process, has no function named `nothing`"),
         ("call echo -n 4 --ids 9", "--ids names id 9, but with -n 4 the ids are 0 to 3"),
         ("call echo -n 4 --ids 0-2 --watch", "--watch keeps id 0, this process, out of the call"),
         ("call echo -n 1 --watch", "there is no other id"),

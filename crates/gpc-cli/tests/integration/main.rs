@@ -9,6 +9,7 @@ mod hydra;
 mod impi;
 mod launch;
 mod partial_processes;
+mod plugins;
 mod processes;
 mod rendezvous;
 mod rendezvous_clients;

@@ -78,7 +78,7 @@ pub(super) fn measure(
     builtin::register(&functions)?;
     let echo = functions.named("echo")?;
     let watching = NodeSettings::new(None, Wait::default(), link);
-    let launch = launching::start(1..most, link, watching, interrupt)?;
+    let launch = launching::start(1..most, link, watching, &[], interrupt)?;
     let builder = Node::builder(0).functions(&functions).peers(launch.peers().clone());
     let builder = Trust::of_launch(&launch).apply(builder);
     let node = watching.apply(builder).start()?;

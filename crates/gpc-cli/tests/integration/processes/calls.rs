@@ -211,7 +211,7 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
     for (line, expected) in [
         (
             "call nothing -n 4",
-            "gpc: no function is named `nothing`; these are: digest, echo, facts, fail, fill, sleep, sum",
+            "gpc: id 0, this process, has no function named `nothing`; it has: digest, echo, facts, fail, fill, sleep, sum; --load LIB adds those of a library",
         ),
         (
             "call echo -n 4 --ids 4",
@@ -219,7 +219,7 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
         ),
         (
             "call echo -n 4 --tree oak",
-            "gpc: no tree is named `oak`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE",
+            "gpc: no tree is named `oak`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE, or load the library that registers it with --load",
         ),
         ("call echo -n 4 --time-limit 0s", "gpc: --time-limit 0s leaves no time for the call"),
         ("call echo -n 4 --id 2", "gpc: --id 2 goes with --peers FILE; with -n this process is id 0"),

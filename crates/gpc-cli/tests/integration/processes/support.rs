@@ -338,6 +338,8 @@ fn check_object(value: &Value) {
         "root",
         "root_part",
         "partial",
+        "callback",
+        "no_reply",
         "level",
         "wall_us",
         "coverage",
