@@ -8,9 +8,8 @@
 #include <chained_gpc.h>
 
 static int must(int status) {
-    cgpc_error error = {.size = sizeof error};
-    if (status < 0 && cgpc_last_error(&error) == CGPC_OK) {
-        fprintf(stderr, "%s: %s\n", cgpc_strerror(status), error.message);
+    if (status < 0) {
+        fprintf(stderr, "%s: %s\n", cgpc_strerror(status), cgpc_last_message());
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     return status;

@@ -812,6 +812,10 @@ uint32_t cgpc_version(void);
 // The text of a status, which is valid for ever. May be called from anywhere.
 const char *cgpc_strerror(int status);
 
+// The message of the last error of the calling thread; empty if none has failed. It belongs to the thread, and is
+// valid until a function of this library fails on it. May be called from anywhere.
+const char *cgpc_last_message(void);
+
 // Stores the last error of the calling thread. A function that succeeds does not change it; its status is 0 if none
 // has failed. Set `error->size` before. May be called from anywhere.
 int cgpc_last_error(struct cgpc_error *error);
@@ -1138,9 +1142,10 @@ int cgpc_call_run(struct cgpc_context *context,
                   const struct cgpc_call_args *args,
                   struct cgpc_outcome **outcome);
 
-// Makes a call, waits for its end, and copies reply header and reply data of the whole tree: the result of the
-// callback, or level-n data. `header_len` and `data_len` have the lengths of the buffers on entry and of the reply
-// on return. A buffer and its length may be null: that part is not wanted.
+// Makes a call, waits for its end, and copies reply header and reply data of the whole tree: of a single id its
+// reply, with a callback the result, otherwise level-n data, which cgpc_level_each takes apart. `header_len` and
+// `data_len` have the lengths of the buffers on entry and of the reply on return. A buffer and its length may be null:
+// that part is not wanted.
 //
 // Returns CGPC_ERR_TRUNCATED if a buffer is too short; the outcome has the whole reply. `outcome` may be null. The
 // rest is as for cgpc_call_run. May be called where cgpc_call_wait may.

@@ -86,9 +86,10 @@ pub unsafe extern "C" fn cgpc_call_run(
     }
 }
 
-/// Makes a call, waits for its end, and copies reply header and reply data of the whole tree: the result of the
-/// callback, or level-n data. `header_len` and `data_len` have the lengths of the buffers on entry and of the reply
-/// on return. A buffer and its length may be null: that part is not wanted.
+/// Makes a call, waits for its end, and copies reply header and reply data of the whole tree: of a single id its
+/// reply, with a callback the result, otherwise level-n data, which cgpc_level_each takes apart. `header_len` and
+/// `data_len` have the lengths of the buffers on entry and of the reply on return. A buffer and its length may be null:
+/// that part is not wanted.
 ///
 /// Returns CGPC_ERR_TRUNCATED if a buffer is too short; the outcome has the whole reply. `outcome` may be null. The
 /// rest is as for cgpc_call_run. May be called where cgpc_call_wait may.
@@ -111,8 +112,9 @@ pub unsafe extern "C" fn cgpc_call_run_into(
             let Some(ended) = run(c, context, args)? else { return Ok(CGPC_PENDING) };
             let copied = match &ended {
                 Ok(done) => {
-                    let header = copy_part(c, done.header(), header, header_room, header_len);
-                    header.and(copy_part(c, done.data(), data, data_room, data_len))
+                    let (whole_header, whole_data) = whole(done);
+                    let header = copy_part(c, whole_header, header, header_room, header_len);
+                    header.and(copy_part(c, whole_data, data, data_room, data_len))
                 }
                 Err(_) => Ok(CGPC_OK),
             };
@@ -256,9 +258,19 @@ fn run(
     context.wait(started, None).ended()
 }
 
+/// The reply header and the reply data of the whole tree. Those of one id are its own, not a list of one part.
+fn whole(done: &Outcome) -> (&[u8], &[u8]) {
+    let only = done.ids().first().filter(|_| done.ids().len() == 1);
+    // None with a callback at a caller that only watches: the result is the whole.
+    match only.and_then(|id| done.reply(id)) {
+        Some(reply) => (reply.header, reply.data),
+        None => (done.header(), done.data()),
+    }
+}
+
 fn copy_part(
     c: &Pointers<'_>,
-    part: &Bytes,
+    part: &[u8],
     buffer: *mut c_void,
     room: usize,
     length: *mut usize,

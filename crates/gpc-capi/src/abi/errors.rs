@@ -23,6 +23,13 @@ pub extern "C" fn cgpc_strerror(status: c_int) -> *const c_char {
     status::text(status).as_ptr()
 }
 
+/// The message of the last error of the calling thread; empty if none has failed. It belongs to the thread, and is
+/// valid until a function of this library fails on it. May be called from anywhere.
+#[unsafe(no_mangle)]
+pub extern "C" fn cgpc_last_message() -> *const c_char {
+    with_last(|last| last.message.as_ptr()).unwrap_or(c"".as_ptr())
+}
+
 /// Stores the last error of the calling thread. A function that succeeds does not change it; its status is 0 if none
 /// has failed. Set `error->size` before. May be called from anywhere.
 #[unsafe(no_mangle)]

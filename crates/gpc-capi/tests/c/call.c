@@ -107,6 +107,30 @@ static void failure(cgpc_context *root, cgpc_function func) {
     OK(cgpc_outcome_free(outcome));
 }
 
+/* One id: its reply is not framed as one of a list, as it was; a caller that only watches merges it into nothing. */
+static void alone(cgpc_context *root, cgpc_function func, cgpc_function callback) {
+    static const char *const expected[] = {"id 0", "id 1", "id 0", ", id 1"};
+    cgpc_call_args args;
+    uint32_t id, turn;
+    OK(cgpc_call_args_init(&args, sizeof args));
+    args.func = func;
+    args.ids = &id;
+    args.id_count = 1;
+    for (turn = 0; turn < 4; turn++) {
+        char buffer[16], header[16];
+        size_t length = sizeof buffer, header_length = sizeof header;
+        id = turn % 2;
+        args.flags = id == 0 ? 0 : CGPC_WATCH;
+        args.callback = turn < 2 ? 0 : callback;
+        OK(cgpc_call_run_into(root, &args, header, &header_length, buffer, &length, NULL));
+        CHECK(length == strlen(expected[turn]) && header_length == 0);
+        CHECK(memcmp(buffer, expected[turn], length) == 0);
+    }
+    args.flags = CGPC_NO_REPLY;
+    id = 0;
+    OK(cgpc_call_run_into(root, &args, NULL, NULL, NULL, NULL, NULL));
+}
+
 int main(void) {
     cgpc_context *contexts[4];
     cgpc_function func = 0, fails = 0, callback = 0, again = 0;
@@ -122,6 +146,7 @@ int main(void) {
     start_all(contexts, 4, 0);
     replies(contexts[0], func, 4);
     merged(contexts[0], func, callback);
+    alone(contexts[0], func, callback);
     failure(contexts[0], fails);
 
     /* Released, and registered again while the context runs. */

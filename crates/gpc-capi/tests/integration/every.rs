@@ -278,8 +278,10 @@ fn every_function_refuses_wrong_arguments_everywhere() {
     for function in &functions {
         let call = function.with_nothing();
         match &*function.name {
-            // A text, and nothing to be wrong.
-            "cgpc_strerror" => continue,
+            // Texts, and nothing to be wrong.
+            "cgpc_strerror" | "cgpc_last_message" => {
+                writeln!(code, "CHECK({call} != NULL);").unwrap();
+            }
             name if CONTENT_WITH_NOTHING.contains(&name) => {
                 writeln!(code, "known({call}, __LINE__);").unwrap()
             }

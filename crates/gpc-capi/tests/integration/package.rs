@@ -45,17 +45,45 @@ fn flags_of(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
     output.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The program of docs/c.md, compiled as the page says.
-fn program(prefix: &Path) -> PathBuf {
+/// The code of docs/c.md: a program, a counter and a barrier.
+fn page() -> [String; 3] {
     let page = fs::read_to_string(package().join("../../docs/c.md")).unwrap();
-    let code = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let (source, program) = (prefix.join("sum.c"), prefix.join("sum"));
+    let mut codes = page.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+    std::array::from_fn(|_| codes.next().unwrap())
+}
+
+/// Compiles a program as the page says.
+fn program(prefix: &Path, name: &str, code: &str) -> PathBuf {
+    let (source, program) = (prefix.join(name).with_extension("c"), prefix.join(name));
     fs::write(&source, code).unwrap();
     succeeds(
         Command::new("cc").arg(source).args(flags(prefix, &["--cflags", "--libs"])).arg("-o").arg(&program),
     );
     program
 }
+
+/// What a reader of the page adds to its counter and its barrier.
+const COUNTS: &str = r#"
+int main(void) {
+    cgpc_context *context;
+    cgpc_call_args here = {.size = sizeof here};
+    cgpc_function next_number;
+    uint32_t id, turn, first = 0;
+    must(cgpc_context_new(&context));
+    must(cgpc_register(context, "next", next, NULL, NULL, &next_number));
+    must(cgpc_register_deferring(context, "arrive", arrive, context, NULL, &here.func));
+    must(cgpc_start_launched(context, NULL));
+    must(cgpc_id(context, &id));
+    here.ids = &first;
+    here.id_count = 1;
+    here.flags = id == first ? 0 : CGPC_WATCH;
+    for (turn = 0; turn < 100; turn++) take_number(context, next_number, id);
+    must(cgpc_call_run(context, &here, NULL));
+    if (id == 0) printf("%llu numbers\n", (unsigned long long)take_number(context, next_number, id));
+    must(cgpc_call_run(context, &here, NULL));
+    return must(cgpc_finalize(context, 1000000));
+}
+"#;
 
 #[test]
 fn an_installed_library_is_found_and_its_page_holds() {
@@ -65,7 +93,11 @@ fn an_installed_library_is_found_and_its_page_holds() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path();
     install(prefix);
-    let program = program(prefix);
+    let [first, counter, barrier] = page();
+    assert!(first.lines().filter(|line| !line.is_empty()).count() <= 40, "a first program is short");
+    let begin = first.split("static int square").next().unwrap();
+    let counts = program(prefix, "counter", &[begin, &counter, &barrier, COUNTS].concat());
+    let program = program(prefix, "sum", &first);
     let alone = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output().unwrap();
     assert!(String::from_utf8_lossy(&alone.stderr).contains("no launcher"), "{alone:?}");
     if has("mpiexec.mpich") {
@@ -73,6 +105,10 @@ fn an_installed_library_is_found_and_its_page_holds() {
         let output =
             succeeds(command.args(["-n", "4"]).arg(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "the sum of 4 squares is 14\n");
+        let mut command = Command::new("mpiexec.mpich");
+        let output =
+            succeeds(command.args(["-n", "5"]).arg(&counts).env("LD_LIBRARY_PATH", prefix.join("lib")));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "500 numbers\n");
     }
     succeeds(
         Command::new("cc")
