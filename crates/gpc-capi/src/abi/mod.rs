@@ -22,6 +22,10 @@ pub mod level;
 pub mod loading;
 pub mod members;
 pub mod outcome;
+#[cfg_attr(
+    not(feature = "plugins"),
+    allow(dead_code, reason = "the tables are for those that load plug-ins")
+)]
 pub mod plugin;
 pub(crate) mod pointers;
 pub mod progress;
