@@ -17,7 +17,6 @@ use crate::status::{CGPC_ERR_BUSY, CGPC_ERR_STATE};
 pub(crate) struct InFlight {
     context: Arc<Context>,
     state: Mutex<State>,
-    canceller: Canceller,
 }
 
 impl Object for InFlight {
@@ -28,15 +27,14 @@ enum State {
     /// No thread waits for it.
     Idle(CallHandle),
     /// A thread waits for it, and has the handle.
-    Awaited,
+    Awaited(Canceller),
     /// Its outcome was taken, or it was detached.
     Taken,
 }
 
 impl InFlight {
     pub(crate) fn new(context: Arc<Context>, call: CallHandle) -> InFlight {
-        let canceller = call.canceller();
-        InFlight { context, state: Mutex::new(State::Idle(call)), canceller }
+        InFlight { context, state: Mutex::new(State::Idle(call)) }
     }
 
     /// The handle of its context.
@@ -52,7 +50,7 @@ impl InFlight {
         &self,
         limit: Option<Duration>,
     ) -> Result<Option<std::result::Result<Outcome, CallError>>> {
-        let call = self.take(State::Awaited)?;
+        let call = self.take(|call| State::Awaited(call.canceller()))?;
         let (state, result) = match self.context.wait(call, limit) {
             Waited::Ended(ended) => (State::Taken, Ok(Some(ended))),
             Waited::Not(call, None) => (State::Idle(call), Ok(None)),
@@ -81,13 +79,15 @@ impl InFlight {
     /// # Errors
     /// If a thread waits for the call, or the outcome was taken.
     pub(crate) fn take_handle(&self) -> Result<CallHandle> {
-        self.take(State::Taken)
+        self.take(|_| State::Taken)
     }
 
     /// Cancels the call, whether or not a thread waits for it.
     pub(crate) fn cancel(&self) {
-        if !matches!(*self.state(), State::Taken) {
-            self.canceller.cancel();
+        match &*self.state() {
+            State::Idle(call) => call.canceller().cancel(),
+            State::Awaited(canceller) => canceller.cancel(),
+            State::Taken => {}
         }
     }
 
@@ -96,19 +96,18 @@ impl InFlight {
         let mut state = self.state();
         match &*state {
             State::Idle(_) => *state = State::Taken,
-            State::Awaited => self.canceller.cancel(),
+            State::Awaited(canceller) => canceller.cancel(),
             State::Taken => {}
         }
     }
 
-    fn take(&self, next: State) -> Result<CallHandle> {
+    fn take(&self, next: impl FnOnce(&CallHandle) -> State) -> Result<CallHandle> {
         let mut state = self.state();
+        let State::Idle(call) = &*state else { return Err(unavailable(&state)) };
+        let next = next(call);
         match std::mem::replace(&mut *state, next) {
             State::Idle(call) => Ok(call),
-            other => {
-                *state = other;
-                Err(unavailable(&state))
-            }
+            other => Err(unavailable(&other)),
         }
     }
 
@@ -120,7 +119,7 @@ impl InFlight {
 
 fn unavailable(state: &State) -> Error {
     match state {
-        State::Awaited => Error::new(CGPC_ERR_BUSY, "another thread waits for this call"),
+        State::Awaited(_) => Error::new(CGPC_ERR_BUSY, "another thread waits for this call"),
         _ => Error::new(CGPC_ERR_STATE, "the outcome of this call was taken before"),
     }
 }

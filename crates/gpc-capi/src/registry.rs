@@ -4,6 +4,7 @@
 //! released function fail at this id, and the name can be registered again.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chained_gpc::runtime::{FunctionError, FunctionResult};
@@ -78,7 +79,18 @@ impl Slot {
 struct Entry {
     name: Box<str>,
     merges: bool,
+    /// The handles of the name, so that a call does not hash it.
+    func: FuncHandle,
+    phased: FuncHandle,
+    callback: CallbackHandle,
     registered: Option<Registered>,
+}
+
+impl Entry {
+    fn new(name: &str, merges: bool, registered: Option<Registered>) -> Entry {
+        let (func, phased) = (FuncHandle::named(name), FuncHandle::phased(name));
+        Entry { name: name.into(), merges, func, phased, callback: CallbackHandle::named(name), registered }
+    }
 }
 
 /// A name with a slot here.
@@ -92,7 +104,26 @@ struct Registered {
 #[derive(Default)]
 pub(crate) struct Registry {
     functions: Functions,
-    entries: RwLock<HashMap<u64, Entry>>,
+    entries: RwLock<HashMap<u64, Entry, BuildHasherDefault<ByNumber>>>,
+}
+
+/// A function's number is a hash of its name, which this process chooses: no other hash is needed.
+#[derive(Default)]
+struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Numbers come as `u64`.
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
 }
 
 fn error(message: String) -> Error {
@@ -123,7 +154,7 @@ impl Registry {
             let slot = Arc::new(Slot { name: name.into(), code: RwLock::new(Some(Arc::new(code))) });
             self.add(&slot, form, &terms)?;
             let registered = Some(Registered { form, terms, slot });
-            entries.insert(number, Entry { name: name.into(), merges: form == Form::Phased, registered });
+            entries.insert(number, Entry::new(name, form == Form::Phased, registered));
             return Ok(number);
         };
         let mut place = old.slot.code.write().unwrap_or_else(PoisonError::into_inner);
@@ -221,8 +252,7 @@ impl Registry {
         }
         let number = FuncHandle::named(name).number();
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        let entry =
-            entries.entry(number).or_insert_with(|| Entry { name: name.into(), merges, registered: None });
+        let entry = entries.entry(number).or_insert_with(|| Entry::new(name, merges, None));
         match &entry.registered {
             _ if *entry.name != *name => {
                 Err(error(format!("the names `{name}` and `{}` have the same number", entry.name)))
@@ -242,10 +272,7 @@ impl Registry {
     /// # Errors
     /// If the number is unknown here.
     pub(crate) fn func(&self, number: u64) -> Result<FuncHandle> {
-        self.entry(number, |entry| match entry.merges {
-            true => FuncHandle::phased(&entry.name),
-            false => FuncHandle::named(&entry.name),
-        })
+        self.entry(number, |entry| if entry.merges { entry.phased } else { entry.func })
     }
 
     /// The handle of a callback by its number.
@@ -253,7 +280,7 @@ impl Registry {
     /// # Errors
     /// If the number is unknown here.
     pub(crate) fn callback(&self, number: u64) -> Result<CallbackHandle> {
-        self.entry(number, |entry| CallbackHandle::named(&entry.name))
+        self.entry(number, |entry| entry.callback)
     }
 
     fn entry<T>(&self, number: u64, look: impl FnOnce(&Entry) -> T) -> Result<T> {

@@ -108,8 +108,17 @@ pub(crate) fn with_request<T>(
 ) -> Result<T> {
     // The frame outlives this call, which its function makes.
     let request = with_frame(handle, Kind::Request, |frame| Ok(frame.request))?;
-    // A frame without a request has no handle.
-    look(request.as_ref().ok_or_else(|| Error::argument("this function has no request"))?)
+    look(request.as_ref().ok_or_else(no_request)?)
+}
+
+/// Looks at the request of a running function, in place. `look` runs no code of the application.
+pub(crate) fn peek<T>(handle: Handle, look: impl FnOnce(&Request<'_>) -> T) -> Result<T> {
+    with_frame(handle, Kind::Request, |frame| Ok(look(frame.request.as_ref().ok_or_else(no_request)?)))
+}
+
+/// A frame without a request has no handle.
+fn no_request() -> Error {
+    Error::argument("this function has no request")
 }
 
 /// The context of a running function.

@@ -264,7 +264,7 @@ unsafe fn number<T: Copy>(
     // SAFETY: the caller's promise.
     unsafe {
         border(|c| {
-            c.store(place, with(request, look)?, "result")?;
+            c.store(place, frames::peek(handle(request), look)?, "result")?;
             Ok(CGPC_OK)
         })
     }
@@ -283,7 +283,7 @@ unsafe fn view(
     // SAFETY: the caller's promise.
     unsafe {
         border(|c| {
-            let (start, len) = with(request, |request| {
+            let (start, len) = frames::peek(handle(request), |request| {
                 let bytes = look(request);
                 (bytes.as_ptr().cast(), bytes.len())
             })?;

@@ -68,6 +68,7 @@ int main(void) {
     OK(cgpc_register(alone, "hello", hello, NULL, NULL, &hello_number));
     OK(cgpc_options_init(&options, sizeof options));
     options.flags = CGPC_POLLED;
+    options.workers = 4;
     OK(cgpc_start(alone, &options));
     OK(cgpc_call_args_init(&args, sizeof args));
     args.func = hello_number;
@@ -113,7 +114,10 @@ int main(void) {
     CHECK(ended == CGPC_OK);
     OK(cgpc_pause(contexts[0], 1000000));
     IS(CGPC_ERR_SYSTEM, cgpc_pause(contexts[0], (uint64_t)3600 * 1000000));
+    /* Links, functions and pauses have started none: two are of the other context, for its node and its functions. */
+    CHECK(threads() == 3);
     finalize_all(contexts, 2);
+    CHECK(threads() == 1);
     puts("done");
     return 0;
 }

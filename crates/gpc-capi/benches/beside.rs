@@ -1,0 +1,235 @@
+//! A call from C beside the same call from Rust, in one run: nodes that one thread drives, and nodes with a thread each.
+//!
+//! Both kinds of nodes live in this process. Blocks of calls of both kinds take turns, so that both meet the same
+//! machine. Each pair of blocks gives a ratio; the table has their mean and its 95 % interval. `cargo bench -p gpc-capi
+//! --bench beside -- 2 8` measures over 2 and 8 nodes only.
+#![allow(unsafe_code, missing_docs)]
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures and prints")]
+
+use std::ffi::{CString, c_int, c_void};
+use std::hint::black_box;
+use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
+
+use chained_gpc::{Call, FuncHandle, Functions, LinkKind, LocalNodes, Placement, PolledNode, Tree, Wait};
+use gpc_capi::abi::call::*;
+use gpc_capi::abi::context::*;
+use gpc_capi::abi::functions::*;
+use gpc_capi::abi::outcome::*;
+use gpc_capi::abi::progress::*;
+use gpc_capi::abi::reply::*;
+use gpc_capi::abi::request::*;
+use gpc_capi::abi::tree::*;
+use gpc_capi::abi::types::*;
+use gpc_capi::status::{CGPC_OK, CGPC_PENDING};
+use gpc_test_support::nodes;
+
+/// Time of one block: long beside the clock, short beside what changes on a machine.
+const BLOCK: Duration = Duration::from_millis(10);
+
+/// Pairs of blocks.
+const PAIRS: usize = 300;
+
+const DATA: [u8; 64] = [7; 64];
+
+/// A kind of node, of which a group makes calls.
+trait Side {
+    /// Makes a call over all nodes and waits for its end.
+    fn call(&mut self);
+}
+
+struct RustPolled(Vec<PolledNode>, FuncHandle);
+
+struct RustThreads(LocalNodes, FuncHandle, u32);
+
+fn call(echo: FuncHandle, n: u32) -> Call {
+    Call::new(echo).ids(0..n).tree(Tree::Binomial).data(DATA.to_vec())
+}
+
+impl Side for RustPolled {
+    fn call(&mut self) {
+        let RustPolled(nodes, echo) = self;
+        let mut handle = nodes[0].call(call(*echo, nodes.len() as u32)).expect("the node takes the call");
+        // Terminates: the call has a time limit.
+        loop {
+            if let Some(ended) = handle.test() {
+                return drop(ended.expect("the call ends well"));
+            }
+            nodes::turn(nodes);
+        }
+    }
+}
+
+impl Side for RustThreads {
+    fn call(&mut self) {
+        let RustThreads(nodes, echo, n) = self;
+        drop(nodes.root().call(call(*echo, *n)).and_then(|call| call.wait()).expect("the call ends well"));
+    }
+}
+
+/// Contexts of C. The functions are reached as a program in C reaches them, not inlined.
+struct C {
+    contexts: Vec<*mut cgpc_context>,
+    tree: *mut cgpc_tree,
+    echo: cgpc_function,
+    is_polled: bool,
+}
+
+type View = unsafe extern "C" fn(*const cgpc_request, *mut *const c_void, *mut usize) -> c_int;
+type Set = unsafe extern "C" fn(*mut cgpc_reply, *const c_void, usize) -> c_int;
+type Run = unsafe extern "C" fn(*mut cgpc_context, *const cgpc_call_args, *mut *mut cgpc_outcome) -> c_int;
+type Start = unsafe extern "C" fn(*mut cgpc_context, *const cgpc_call_args, *mut *mut cgpc_call) -> c_int;
+type Test = unsafe extern "C" fn(*mut cgpc_call, *mut *mut cgpc_outcome) -> c_int;
+type Progress = unsafe extern "C" fn(*mut cgpc_context, usize, *mut usize) -> c_int;
+
+unsafe extern "C-unwind" fn echo(
+    request: *const cgpc_request,
+    reply: *mut cgpc_reply,
+    _: *mut c_void,
+) -> c_int {
+    let (mut data, mut length) = (null(), 0usize);
+    // SAFETY: the handles are those of this function.
+    unsafe {
+        is_ok(black_box(cgpc_request_data as View)(request, &raw mut data, &raw mut length));
+        black_box(cgpc_reply_set_data as Set)(reply, data, length)
+    }
+}
+
+fn is_ok(status: c_int) {
+    assert_eq!(status, CGPC_OK);
+}
+
+impl C {
+    fn start(n: u32, is_polled: bool) -> C {
+        let link = LinkKind::default();
+        let addresses: Vec<_> = (0..n).map(|id| link.fresh_address(id)).collect();
+        let peers: String = addresses.iter().enumerate().map(|(id, at)| format!("{id} {at}\n")).collect();
+        let peers = CString::new(peers).expect("a text");
+        let mut function = 0;
+        let start = |(id, address): (u32, &chained_gpc::Address)| {
+            let listen = CString::new(address.to_string()).expect("a text");
+            let mut context = null_mut();
+            // SAFETY: all pointers are of values that outlive the call that uses them.
+            unsafe {
+                is_ok(cgpc_context_new(&raw mut context));
+                let mut options = std::mem::zeroed::<cgpc_function_options>();
+                is_ok(cgpc_function_options_init(&raw mut options, size_of_val(&options)));
+                options.flags = CGPC_INLINE;
+                let name = c"echo".as_ptr();
+                is_ok(cgpc_register(
+                    context,
+                    name,
+                    Some(echo),
+                    null_mut(),
+                    &raw const options,
+                    &raw mut function,
+                ));
+                let mut options = std::mem::zeroed::<cgpc_options>();
+                is_ok(cgpc_options_init(&raw mut options, size_of_val(&options)));
+                (options.id, options.listen, options.peers) = (id, listen.as_ptr(), peers.as_ptr());
+                options.flags = if is_polled { CGPC_POLLED } else { 0 };
+                options.wait = CGPC_WAIT_BLOCK;
+                is_ok(cgpc_start(context, &raw const options));
+            }
+            context
+        };
+        let contexts: Vec<_> = (0..).zip(&addresses).map(start).collect();
+        let mut tree = null_mut();
+        // SAFETY: as above.
+        is_ok(unsafe { cgpc_tree_named(contexts[0], c"binomial".as_ptr(), &raw mut tree) });
+        C { contexts, tree, echo: function, is_polled }
+    }
+}
+
+impl Side for C {
+    fn call(&mut self) {
+        let run = black_box(cgpc_call_run as Run);
+        let start = black_box(cgpc_call_start as Start);
+        let test = black_box(cgpc_call_test as Test);
+        let progress = black_box(cgpc_progress as Progress);
+        let mut outcome: *mut cgpc_outcome = null_mut();
+        // SAFETY: all pointers are of values that outlive the call that uses them; the handles are not freed before.
+        unsafe {
+            let mut args = std::mem::zeroed::<cgpc_call_args>();
+            is_ok(cgpc_call_args_init(&raw mut args, size_of_val(&args)));
+            (args.func, args.tree, args.id_count) = (self.echo, self.tree, self.contexts.len());
+            (args.data, args.data_len) = (DATA.as_ptr().cast(), DATA.len());
+            if !self.is_polled {
+                is_ok(run(self.contexts[0], &raw const args, &raw mut outcome));
+                return is_ok(cgpc_outcome_free(outcome));
+            }
+            let mut call = null_mut();
+            is_ok(start(self.contexts[0], &raw const args, &raw mut call));
+            // Terminates: the call has a time limit.
+            while test(call, &raw mut outcome) == CGPC_PENDING {
+                self.contexts.iter().for_each(|context| is_ok(progress(*context, 0, null_mut())));
+            }
+            is_ok(cgpc_call_free(call));
+            is_ok(cgpc_outcome_free(outcome));
+        }
+    }
+}
+
+impl Drop for C {
+    fn drop(&mut self) {
+        // SAFETY: the handles are not used afterwards.
+        unsafe {
+            is_ok(cgpc_tree_free(self.tree));
+            self.contexts.iter().for_each(|context| is_ok(cgpc_finalize(*context, 1_000_000)));
+        }
+    }
+}
+
+/// Time of a call in a block of this number, seconds.
+fn block(side: &mut dyn Side, calls: u32) -> f64 {
+    let begun = Instant::now();
+    (0..calls).for_each(|_| side.call());
+    begun.elapsed().as_secs_f64() / f64::from(calls)
+}
+
+/// Compares both in turns, and prints a line.
+fn compare(what: &str, n: u32, rust: &mut dyn Side, c: &mut dyn Side) {
+    let warm = block(rust, 100).max(block(c, 100));
+    let calls = (BLOCK.as_secs_f64() / warm).ceil().max(1.0) as u32;
+    let (mut times, mut logs) = ([0.0; 2], Vec::new());
+    for pair in 0..PAIRS {
+        let first_is_rust = pair % 2 == 0;
+        let (first, second): (&mut dyn Side, &mut dyn Side) =
+            if first_is_rust { (&mut *rust, &mut *c) } else { (&mut *c, &mut *rust) };
+        let both = [block(first, calls), block(second, calls)];
+        let [rust, c] = if first_is_rust { both } else { [both[1], both[0]] };
+        times = [times[0] + rust, times[1] + c];
+        logs.push((c / rust).ln());
+    }
+    let count = PAIRS as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let around = 1.96 * (variance / count).sqrt();
+    let [rust, c] = times.map(|time| time / count * 1e6);
+    let [low, ratio, high] = [mean - around, mean, mean + around].map(f64::exp);
+    println!(
+        "{what:12} {n:3} nodes: Rust {rust:9.2} us, C {c:9.2} us, C/Rust {ratio:.3} [{low:.3}, {high:.3}]"
+    );
+}
+
+fn main() {
+    let asked: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let sizes = if asked.is_empty() { vec![2, 8, 64] } else { asked };
+    let functions = Functions::new();
+    let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
+        reply.data = request.data().to_vec();
+        Ok(())
+    });
+    let echo = echo.expect("a fresh name");
+    let link = LinkKind::default();
+    for &n in &sizes {
+        let mut rust = RustPolled(nodes::polled(n, link, &functions), echo);
+        compare("one thread", n, &mut rust, &mut C::start(n, true));
+    }
+    for &n in &sizes {
+        // Nodes that poll before they sleep take the cores from each other, and the times depend on all else that runs.
+        let nodes = LocalNodes::start_with(n, link, &functions, |_, node| node.wait(Wait::Block));
+        let mut rust = RustThreads(nodes.expect("nodes start"), echo, n);
+        compare("threads", n, &mut rust, &mut C::start(n, false));
+    }
+}
