@@ -168,6 +168,7 @@ impl World {
         self.trace.say(self.now, format_args!("{}", MessageText(from, to, &message)));
         self.observe(&Observation::Sent { from, to, message: &message });
         let message = self.perhaps_malformed(from, message);
+        let message = self.perhaps_unchecked(from, message);
         let message = self.through_bytes(from, message);
         let bytes = wire_bytes(&message);
         self.counts.messages += 1;

@@ -111,6 +111,7 @@ impl World {
             Some(Act::Defer) | None => None,
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
+        self.perhaps_too_long(id, call, &reply);
         self.waits_meanwhile(id, call, ns);
         let result = match act {
             None => JobResult::Replied(reply),
@@ -167,6 +168,7 @@ impl World {
         self.trace.fold([self.now, 2, id.into(), call.sequence]);
         self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
         let end = match result {
+            JobResult::Replied(reply) if self.is_too_long(call, reply) => FunctionEnd::Failed,
             JobResult::Deferred => FunctionEnd::Deferred,
             JobResult::Taken(_) => FunctionEnd::Unfinished,
             JobResult::Failed(_) | JobResult::Refused(_) => FunctionEnd::Failed,
@@ -222,6 +224,9 @@ impl World {
             own = self.of_nobody(id);
         }
         own.settle();
+        if !fails {
+            self.perhaps_too_long(id, call, &own);
+        }
         let reply = if fails { Err(reason(Fault::Callback, id)) } else { Ok(own) };
         let ns = self.takes(id, self.scenario.callback_ns);
         let result = match later {
@@ -229,6 +234,19 @@ impl World {
             false => reply.map_or_else(JobResult::Failed, JobResult::Replied),
         };
         self.ends(id, call, ns, result);
+    }
+
+    /// Whether a reply exceeds the limits of its call.
+    fn is_too_long(&self, call: CallId, reply: &Reply) -> bool {
+        let data = reply.len() - reply.header.len();
+        self.call(call).is_some_and(|state| state.plan.is_exceeded(reply.header.len(), data))
+    }
+
+    /// A function writes more than its call takes.
+    fn perhaps_too_long(&mut self, id: Id, call: CallId, reply: &Reply) {
+        if self.is_too_long(call, reply) {
+            self.inject(Fault::LongReply, &[id]);
+        }
     }
 
     /// Whether a callback that is to fail fails now: at the first reply or at a later one, when some replies are merged

@@ -80,7 +80,7 @@ impl World {
     /// must reach every id check that nothing is left of them.
     pub(super) fn plan_faulty(&mut self) {
         let Scenario { n, calls, faults, .. } = self.scenario;
-        let (used, theme) = some_of(&mut self.random, faults);
+        let (used, theme) = some_of(&mut self.random, self.scenario.seed, faults);
         self.profile = Profile::draw(&mut self.random, &mut self.scenario, used);
         self.profile.theme = theme;
         if let Some(limits) = self.profile.limits {
@@ -231,6 +231,8 @@ impl World {
         let (reply_bytes, data_bytes, mut carries) = self.profile.carried(random, &self.scenario);
         let alike = self.profile.history.alike.filter(|_| !self.profile.is_long);
         carries.merging = alike.unwrap_or(carries.merging);
+        let (count, header) = (ids.len() as u64, carries.reply_header_bytes);
+        carries.reply_limits = self.profile.reply_limits(count, header, reply_bytes);
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
         // Mixing both kinds of calls at an id tests that neither takes state of the other.
         let other = random.chance(1, OTHER_KIND_PARTS);

@@ -53,6 +53,34 @@ impl World {
     }
 }
 
+/// Longest reply that an id makes up, bytes: limits beyond it are not exceeded.
+const MADE_UP_MAX: u64 = 1 << 16;
+
+impl World {
+    /// Makes a few combined replies longer than the call takes: their sender has to check them.
+    pub(super) fn perhaps_unchecked(&mut self, from: Id, mut message: Message) -> Message {
+        let Message::Response(Response { call, ref mut answer }) = message else { return message };
+        let Some(plan) = self.call(call).map(|state| state.plan.clone()) else { return message };
+        let most = plan.carries.reply_limits.data_max;
+        let reply = match answer {
+            Answer::Reply(reply) => reply,
+            Answer::Partial(partial) => &mut partial.reply,
+            Answer::Completed | Answer::Failed(_) | Answer::Arriving(_) => return message,
+        };
+        let now = self.now;
+        if !plan.callback || !plan.reply_wanted || reply.level > 0 || most > MADE_UP_MAX {
+            return message;
+        }
+        if !self.mishaps.as_mut().is_some_and(|mishaps| mishaps.count_limited(now)) {
+            return message;
+        }
+        reply.data = Payload::copy_from_slice(&vec![0; most as usize + 1]);
+        self.inject(Fault::LongReply, &[from]);
+        self.observe(&Observation::Malformed { from, call, garbled: false });
+        message
+    }
+}
+
 /// Ways that change the bytes of a reply.
 const GARBLES: std::ops::Range<u64> = 2..6;
 

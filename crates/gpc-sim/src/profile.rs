@@ -9,11 +9,12 @@ use std::num::NonZeroU32;
 use gpc_trees::{Id, Tree};
 
 use super::check::{Carries, Limits};
-use super::faults::{Fault, FaultSet};
+use super::faults::{Fault, FaultSet, LONG_REPLY_STREAM};
 use super::history::History;
 use super::large::LARGE;
 use super::random::Random;
 use super::scenario::Scenario;
+use chained_gpc::wire::ReplyLimits;
 use chained_gpc::wire::frame::HEADER_MAX;
 use chained_gpc::wire::message::Merging;
 
@@ -121,6 +122,8 @@ pub(super) struct Profile {
     /// Whether the run times of functions were drawn, because the scenario leaves them open.
     pub(super) times_drawn: bool,
     pub(super) history: History,
+    /// Draws limits for replies, where calls have some.
+    reply_limits: Option<Random>,
 }
 
 impl Default for Profile {
@@ -140,6 +143,7 @@ impl Default for Profile {
             full_sockets: false,
             times_drawn: false,
             history: History::default(),
+            reply_limits: None,
         }
     }
 }
@@ -199,8 +203,23 @@ impl Profile {
             },
             full_sockets: random.chance(1, 3),
             times_drawn,
+            reply_limits: used
+                .has(Fault::LongReply)
+                .then(|| Random::new(scenario.seed.wrapping_add(LONG_REPLY_STREAM))),
             history,
         }
+    }
+
+    /// Draws the limits of what one of `n` ids may write in a call: about what a func writes, or what callbacks merge.
+    pub(super) fn reply_limits(&mut self, n: u64, header_bytes: u32, data_bytes: u32) -> ReplyLimits {
+        let Some(random) = &mut self.reply_limits else { return ReplyLimits::UNLIMITED };
+        let mut limit = |bytes: u32| match random.below(8) {
+            0..4 => u64::MAX,
+            4 => bytes.into(),
+            5 => u64::from(bytes).saturating_sub(1),
+            _ => u64::from(bytes) + random.below(u64::from(bytes) * n + 1),
+        };
+        ReplyLimits { header_max: limit(header_bytes), data_max: limit(data_bytes) }
     }
 
     /// Whether the next call forwards its replies as they arrive, without callback: most calls with long replies do.
@@ -254,6 +273,7 @@ impl Profile {
             reply_header_bytes,
             merging: if random.chance(1, 3) { Merging::AsTheyCome } else { Merging::InListOrder },
             as_they_come: random.chance(1, 4),
+            reply_limits: ReplyLimits::UNLIMITED,
         };
         (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
     }

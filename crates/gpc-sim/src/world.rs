@@ -345,6 +345,7 @@ impl World {
             data: Body::whole(Bytes::from(data(name, plan.data_bytes))),
             classes: classes_of(name),
             merging: plan.carries.merging,
+            reply_limits: plan.carries.reply_limits,
             ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;

@@ -15,7 +15,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::super::input::Input;
 use super::super::wire::{feed, greeted, written};
-use super::op::{SPANS, busy_link, id, tree};
+use super::op::{SPANS, busy_link, id, reply_limits, tree};
 use super::world::{Parcel, World};
 
 /// A node as the receiving side of its link to a peer sees it.
@@ -102,7 +102,7 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
         func: 7,
         callback: (flags & 1 != 0).then_some(9),
         local: Default::default(),
-        reply_limits: Default::default(),
+        reply_limits: reply_limits(which),
         reply_wanted: flags & 2 == 0,
         forward_first: flags & 4 != 0,
         partial: flags & 8 != 0,

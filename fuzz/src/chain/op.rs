@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use chained_gpc::chain::{Input as Happened, JobResult, Start};
-use chained_gpc::wire::Body;
+use chained_gpc::wire::{Body, ReplyLimits};
 use gpc_trees::{Id, IdList, Layout, Limits, Radix, Tree};
 
 use super::super::input::Input;
@@ -148,11 +148,20 @@ fn start(world: &mut World, input: &mut Input<'_>) {
         limit: input.pick(&SPANS),
         tree,
         ids,
+        reply_limits: reply_limits(which),
         header: vec![7; usize::from(options >> 6)].into(),
         data: Body::whole(vec![8; input.below(9)]),
         ..Start::new(7)
     };
     world.start(root, start);
+}
+
+/// Limits for replies, from the bits of a word that choose no id: most calls have none.
+pub(super) fn reply_limits(which: u16) -> ReplyLimits {
+    match which >> 10 & 1 {
+        0 => ReplyLimits::UNLIMITED,
+        _ => ReplyLimits { header_max: u64::from(which >> 11 & 3), data_max: u64::from(which >> 13) },
+    }
 }
 
 /// Chooses a tree, and puts the list in its order.

@@ -110,13 +110,17 @@ fn contributions(
         }
         return;
     };
-    let Plan { reply_bytes, carries: Carries { reply_header_bytes, .. }, .. } = *record.plan;
+    let Plan { reply_bytes, carries: Carries { reply_header_bytes, reply_limits, .. }, .. } = *record.plan;
     let part = |id| part(call, id, reply_bytes);
     let header = |id| reply_header(call, id, reply_header_bytes);
-    let mut wrong = differs(record, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
+    let of_data = || differs(record, reply.level, &reply.data, &done, part);
+    let mut wrong = exceeds(record, reply.level, &reply.data, reply_limits.data_max)
+        .or_else(of_data)
+        .map(|what| ("reply", what));
     // An empty header needs no check.
     if wrong.is_none() && reply_header_bytes > 0 {
-        let what = differs(record, reply.level, &reply.header, &done, header);
+        let of_header = || differs(record, reply.level, &reply.header, &done, header);
+        let what = exceeds(record, reply.level, &reply.header, reply_limits.header_max).or_else(of_header);
         wrong = what.map(|what| ("header of the reply", what));
     }
     if let Some((name, what)) = wrong {
@@ -126,6 +130,20 @@ fn contributions(
             format!("the {name} of call {call}, {len} bytes at level {level} for {wanted} ids that are done, {what}"),
         );
     }
+}
+
+/// Describes how what one id has written, alone or with a callback, exceeds the limit of the call.
+fn exceeds(record: &Record, level: u16, payload: &Payload, most: u64) -> Option<String> {
+    if most == u64::MAX {
+        return None;
+    }
+    let bytes = payload.to_bytes();
+    let leaves: Option<Vec<&[u8]>> = match (record.plan.callback, level) {
+        (true, 0) => Some(vec![&bytes[..]]),
+        _ => Leaves::new(level, &bytes, Limits::default()).collect::<Result<_, _>>().ok(),
+    };
+    let longest = leaves?.iter().map(|leaf| leaf.len() as u64).max().unwrap_or_default();
+    (longest > most).then(|| format!("has {longest} bytes of one id, and the call takes {most}"))
 }
 
 /// Describes how a payload differs from what these ids have contributed.

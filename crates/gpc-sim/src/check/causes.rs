@@ -115,6 +115,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
             own.has(Fault::Fail) && cause.message == no_function(cause.id).message
         }
         (Stage::Callback, CauseKind::Failed) => failed(Fault::Callback),
+        (Stage::Func | Stage::Callback, CauseKind::OverLimit) => own.has(Fault::LongReply),
         (Stage::Func | Stage::Forward, CauseKind::TimeLimit) => late(),
         // Delays below leave as little time for the merge.
         (Stage::Callback | Stage::Reply, CauseKind::TimeLimit) => {

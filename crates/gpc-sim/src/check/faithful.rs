@@ -186,6 +186,10 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     if handles != meant {
         return Some(format!("names the functions {handles:?}, and its caller {meant:?}"));
     }
+    let (has, gave) = (request.reply_limits, plan.carries.reply_limits);
+    if has != gave {
+        return Some(format!("limits replies to {has:?}, and its caller to {gave:?}"));
+    }
     if request.header[..] != record.header[..] {
         let (has, gave) = (request.header.len(), record.header.len());
         return Some(format!("has a header of {has} bytes, and not the {gave} that its caller gave"));

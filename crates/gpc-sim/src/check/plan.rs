@@ -2,6 +2,7 @@
 
 use gpc_trees::{IdList, Tree};
 
+use chained_gpc::wire::ReplyLimits;
 use chained_gpc::wire::message::Merging;
 
 /// A call as its caller plans it.
@@ -46,6 +47,16 @@ pub struct Carries {
     pub merging: Merging,
     /// Whether func takes the data as they arrive.
     pub as_they_come: bool,
+    /// Limits of what one id writes.
+    pub reply_limits: ReplyLimits,
+}
+
+impl Plan {
+    /// Whether an id writes more than the call takes.
+    pub(crate) fn is_exceeded(&self, header: usize, data: usize) -> bool {
+        let ReplyLimits { header_max, data_max } = self.carries.reply_limits;
+        self.reply_wanted && (header as u64 > header_max || data as u64 > data_max)
+    }
 }
 
 impl Default for Carries {
@@ -58,6 +69,7 @@ impl Default for Carries {
             reply_header_bytes: 0,
             merging: Merging::InListOrder,
             as_they_come: false,
+            reply_limits: ReplyLimits::UNLIMITED,
         }
     }
 }

@@ -9,7 +9,7 @@ use gpc_trees::Id;
 use super::book::Book;
 use super::findings::Findings;
 use super::record::Record;
-use super::{Limits, Observation};
+use super::{Limits, Observation, Plan};
 use crate::faults::Fault;
 use crate::large::LARGE;
 use crate::ranges::{NAMES, forget_keys};
@@ -181,7 +181,10 @@ impl Refusals {
             if !kinds.contains(&cause.kind) {
                 continue;
             }
+            let of_reply = matches!(cause.stage, Stage::Func | Stage::Callback);
             match self.is_true(book, id, call, cause) {
+                // Not a limit of the node.
+                true if of_reply => {}
                 true => book.refuses(id),
                 false => findings.add(
                     NAME,
@@ -200,7 +203,13 @@ impl Refusals {
 
     /// Whether an id has reached the limit because of which it refuses.
     fn is_true(&self, book: &Book, id: Id, call: CallId, cause: &Cause) -> bool {
-        let (Some(limits), Some(record)) = (self.limits, book.calls.get(&call)) else { return false };
+        let Some(record) = book.calls.get(&call) else { return false };
+        if cause.kind == CauseKind::OverLimit
+            && let Stage::Func | Stage::Callback = cause.stage
+        {
+            return writes_more(record, id, cause.stage);
+        }
+        let Some(limits) = self.limits else { return false };
         match (cause.stage, cause.kind) {
             (Stage::Setup, CauseKind::Busy) => {
                 self.calls.get(id as usize).is_some_and(|calls| *calls >= limits.calls_max)
@@ -230,6 +239,14 @@ impl Refusals {
             _ => false,
         }
     }
+}
+
+/// Whether an id writes more than the call takes: its func, or a callback that merges what is below.
+fn writes_more(record: &Record, id: Id, stage: Stage) -> bool {
+    let Some(place) = record.position(id) else { return false };
+    let below = if stage == Stage::Func { 1 } else { record.sizes[place as usize] as usize };
+    let Plan { reply_bytes, carries, .. } = &*record.plan;
+    record.plan.is_exceeded(below * carries.reply_header_bytes as usize, below * *reply_bytes as usize)
 }
 
 fn is_headed_too_long(record: &Record) -> bool {

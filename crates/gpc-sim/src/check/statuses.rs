@@ -24,7 +24,7 @@ use chained_gpc::wire::{CallId, Cause, CauseKind, Coverage, Message, Payload, St
 const NAME: &str = "statuses";
 
 /// Faults after which func has not succeeded at its id.
-const OF_FUNC: [Fault; 4] = [Fault::Fail, Fault::Panic, Fault::Twice, Fault::Hang];
+const OF_FUNC: [Fault; 5] = [Fault::Fail, Fault::Panic, Fault::Twice, Fault::Hang, Fault::LongReply];
 
 /// What an id knows of a call.
 #[derive(Default)]

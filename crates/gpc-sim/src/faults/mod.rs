@@ -11,7 +11,7 @@ pub(super) use links::{Fate, Links, Passage, Receipt};
 pub(super) use mishap::{Act, Acts, Mishap, Timed};
 pub(super) use plan::{Mishaps, Times};
 pub(super) use repeats::Repeat;
-pub(super) use themes::{some_of, themes};
+pub(super) use themes::{LONG_REPLY_STREAM, some_of, themes};
 
 use std::fmt;
 use std::str::FromStr;
@@ -67,6 +67,8 @@ faults! {
     /// An answer is malformed: a reply that is not level-n data, a coverage of more or fewer ids than were asked, or
     /// another kind of answer.
     Malformed = "malformed",
+    /// Calls have limits for the replies of an id, which functions exceed; or an id sends a reply that exceeds them.
+    LongReply = "long-reply",
 }
 
 /// A set of faults. Text form: `none`, `all`, or names separated by commas.

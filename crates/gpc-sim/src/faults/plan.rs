@@ -97,6 +97,8 @@ pub(crate) struct Mishaps {
     /// Streaming replies that lose a link below before their data are complete.
     broken_replies: Occasions,
     malformed: Occasions,
+    /// Replies that their sender does not check against the limits of the call.
+    unchecked: Occasions,
     /// Longest delay of a late copy of a request.
     span: u64,
     /// Of eight funcs, this many defer their reply.
@@ -123,6 +125,7 @@ impl Mishaps {
             lies: Occasions::default(),
             broken_replies: Occasions::default(),
             malformed: Occasions::default(),
+            unchecked: Occasions::default(),
             span: times.span,
             deferring: 1,
             // Refused connections may break links until the end.
@@ -193,6 +196,7 @@ impl Mishaps {
                 self.forged.extend([random.below(requests), random.below(requests)]);
             }
             Fault::Malformed => self.malformed.choose([random.below(requests), random.below(requests)]),
+            Fault::LongReply => self.unchecked.choose([random.below(requests), random.below(requests)]),
             Fault::Forged => self.lies.choose((0..LIES).map(|_| random.below(requests * LIES))),
             Fault::Refused => {
                 let other = random.below(n.into()) as Id;
@@ -279,6 +283,11 @@ impl Mishaps {
     /// Counts an answer; returns whether it is malformed. Not after the last fault.
     pub(crate) fn count_answer(&mut self, now: u64) -> bool {
         self.malformed.count_one() && now < self.end
+    }
+
+    /// Counts a combined reply of a call with limits; returns whether it exceeds them. Not after the last fault.
+    pub(crate) fn count_limited(&mut self, now: u64) -> bool {
+        self.unchecked.count_one() && now < self.end
     }
 
     /// Delay of a copied request of normal delay `ns`: about that, or, in `late` of three cases, until after its call.

@@ -57,8 +57,26 @@ pub(crate) fn themes() -> impl Iterator<Item = FaultSet> {
     THEMES.into_iter().map(|theme| theme.iter().copied().collect())
 }
 
+/// Offset of the seed of the stream that draws long replies. It is a stream of its own, so all other draws of a run are
+/// the same with and without this fault.
+pub(crate) const LONG_REPLY_STREAM: u64 = 0x6c6f_6e67_7265_706c;
+
+/// One of this many runs has long replies, if other faults are allowed, too.
+const LONG_REPLY_PARTS: u64 = 6;
+
 /// Draws the faults of a run and its theme, if it has one. Up to two allowed faults are all used.
-pub(crate) fn some_of(random: &mut Random, allowed: FaultSet) -> (FaultSet, Option<FaultSet>) {
+pub(crate) fn some_of(random: &mut Random, seed: u64, allowed: FaultSet) -> (FaultSet, Option<FaultSet>) {
+    if allowed.iter().count() <= 2 {
+        return (allowed, None);
+    }
+    let others = allowed.iter().filter(|fault| *fault != Fault::LongReply).collect();
+    let (mut used, theme) = some_of_others(random, others);
+    let is_long = Random::new(seed.wrapping_add(LONG_REPLY_STREAM)).chance(1, LONG_REPLY_PARTS);
+    used.extend_with(Some(Fault::LongReply).filter(|fault| allowed.has(*fault) && is_long));
+    (used, theme)
+}
+
+fn some_of_others(random: &mut Random, allowed: FaultSet) -> (FaultSet, Option<FaultSet>) {
     let all: Vec<Fault> = allowed.iter().collect();
     if all.len() <= 2 {
         return (allowed, None);
