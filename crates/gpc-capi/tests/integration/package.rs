@@ -119,19 +119,63 @@ fn an_installed_library_is_found_and_its_page_holds() {
             .arg(prefix.join("armci")),
     );
     succeeds(Command::new(prefix.join("armci")).env("LD_LIBRARY_PATH", prefix.join("lib")));
-    let linked = prefix.join("static");
-    succeeds(
-        Command::new("cc")
-            .arg(prefix.join("sum.c"))
-            .args(flags(prefix, &["--cflags"]))
-            .arg(prefix.join("lib/libchained_gpc.a"))
-            .args(
-                flags(prefix, &["--static", "--libs-only-l"]).iter().filter(|flag| *flag != "-lchained_gpc"),
-            )
-            .arg("-o")
-            .arg(&linked),
-    );
-    assert!(!Command::new(linked).output().unwrap().status.success(), "it has no launcher either");
+    for compiler in ["cc", "clang"] {
+        if !has(compiler) {
+            continue;
+        }
+        let linked = prefix.join("static");
+        let static_flags = flags(prefix, &["--static", "--libs-only-l"]);
+        succeeds(
+            Command::new(compiler)
+                .arg(prefix.join("sum.c"))
+                .args(flags(prefix, &["--cflags"]))
+                .arg(prefix.join("lib/libchained_gpc.a"))
+                .args(static_flags.iter().filter(|flag| *flag != "-lchained_gpc"))
+                .arg("-o")
+                .arg(&linked),
+        );
+        // It needs no shared library of ours, and has no launcher either.
+        let alone = Command::new(linked).output().unwrap();
+        assert!(String::from_utf8_lossy(&alone.stderr).contains("no launcher"), "{alone:?}");
+    }
+}
+
+/// All files and links below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() && !path.is_symlink() { files(&path) } else { vec![path] })
+        .collect()
+}
+
+/// Packages are built in a folder of their own, and name the final one.
+#[test]
+fn an_installation_into_a_folder_of_a_package_names_no_other_and_is_removed() {
+    if !has("make") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let make = |what: &str| {
+        let mut command = Command::new("make");
+        command.arg("-C").arg(package()).args([what, "PREFIX=/opt/gpc", "LIBDIR=/opt/gpc/lib/x"]);
+        command.arg(format!("DESTDIR={}", folder.path().display()));
+        succeeds(command.arg(format!("LIBRARIES={}", libraries.display())));
+    };
+    make("install");
+    let installed = files(folder.path());
+    assert!(installed.len() > 10, "{installed:?}");
+    for path in &installed {
+        assert!(path.starts_with(folder.path().join("opt/gpc")), "{path:?}");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        assert!(!text.contains(folder.path().to_str().unwrap()), "{path:?}");
+        assert!(
+            !text.contains('@') || path.extension().is_some_and(|end| end == "h"),
+            "{path:?}: not filled"
+        );
+    }
+    make("uninstall");
+    assert_eq!(files(folder.path()), [""; 0].map(PathBuf::from));
 }
 
 #[test]
@@ -148,14 +192,14 @@ fn cmake_finds_the_installed_library() {
     )
     .unwrap();
     let project = "cmake_minimum_required(VERSION 3.10)\nproject(test C)\nfind_package(chained_gpc 0.1 REQUIRED)\n\
-        foreach(kind chained_gpc static)\nadd_executable(test-${kind} main.c)\n\
+        foreach(kind chained_gpc static armci)\nadd_executable(test-${kind} main.c)\n\
         target_link_libraries(test-${kind} chained_gpc::${kind})\nendforeach()\n";
     fs::write(prefix.join("CMakeLists.txt"), project).unwrap();
     let build = prefix.join("build");
     let search = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
     succeeds(Command::new("cmake").arg("-S").arg(prefix).arg("-B").arg(&build).arg(search));
     succeeds(Command::new("cmake").arg("--build").arg(&build));
-    for kind in ["chained_gpc", "static"] {
+    for kind in ["chained_gpc", "static", "armci"] {
         succeeds(&mut Command::new(build.join(format!("test-{kind}"))));
     }
 }
