@@ -231,6 +231,10 @@
 //!
 //! | file | for |
 //! |---|---|
+//! | `links`, `output` | the links of a node as a state machine; its outputs |
+//! | `coming_up`, `closing` | connections become links; links end |
+//! | `arriving`, `leaving` | events of links; signs of life, and long data that pass through |
+//! | `deadlines`, `deadline_queue` | deadlines of connections |
 //! | `state`, `table` | the protocol on one connection; the connections of a driver by their keys |
 //! | `inbox`, `event` | bytes to events |
 //! | `heeding`, `refusing` | events to inputs of the chain; requests that are rejected before it |
@@ -305,13 +309,13 @@
 //! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |
 //! | `quick_hash` | hash for keys that no peer chooses |
 //! | *links* | |
-//! | `links`, `connection` | all connections of a node; one of them |
+//! | `connections`, `connection` | all connections of a node, with their sockets; one of them |
 //! | `opening`, `connect_options` | opens and accepts connections; which kinds, with which checks |
 //! | `greeting`, `names` | drives `peering`; resolves host names |
 //! | `reading` | reads links, and carries out what their events change |
 //! | `readiness` | the events of a socket |
 //! | `descriptors`, `shortage` | limits of file descriptors; closes idle links if they are short |
-//! | `deadline_queue`, `deadlines` | deadlines of connections; sets and handles them |
+//! | `deadlines` | when connections need attention though nothing comes |
 //! | `refusals`, `users` | limit on logged rejections; users that a node links with |
 //! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
 //!

@@ -38,17 +38,17 @@ impl EventLoop {
     /// Resumes reading the links that had more data than their last turn has read.
     #[inline(never)]
     pub(super) fn read_more(&mut self) {
-        let mut keys = std::mem::take(&mut self.links.unread);
+        let mut keys = std::mem::take(&mut self.connections.unread);
         let mut read = 0;
         while let Some(key) = keys.get(read).copied().filter(|_| !self.has_done_enough()) {
             read += 1;
-            self.links.takes_up(key);
+            self.connections.takes_up(key);
             self.read_link(key, true);
         }
         // Links that had no turn yet precede those that have more data.
         keys.drain(..read);
-        keys.append(&mut self.links.unread);
-        self.links.unread = keys;
+        keys.append(&mut self.connections.unread);
+        self.connections.unread = keys;
     }
 
     /// Number of bytes that hold about as many short messages as the rest of the budget.
@@ -73,9 +73,9 @@ mod tests {
         let node = node.event_loop_mut();
         let keys = vec![LinkKey(100), LinkKey(200)];
         for (done, budget, left) in [(5, 5, 2), (6, 5, 2), (4, 5, 0)] {
-            (node.done, node.budget, node.links.unread) = (done, budget, keys.clone());
+            (node.done, node.budget, node.connections.unread) = (done, budget, keys.clone());
             node.read_more();
-            assert_eq!(node.links.unread, keys[..left]);
+            assert_eq!(node.connections.unread, keys[..left]);
         }
         let mut share = |done, budget| {
             (node.done, node.budget) = (done, budget);

@@ -19,8 +19,8 @@ use super::alarm::{ALARM, Alarm};
 use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
+use super::connections::{Connections, LISTENER};
 use super::executor::Executor;
-use super::links::{Arrival, LISTENER, Links, Lost};
 use super::mailbox::{Mailbox, Slots};
 use super::quick_hash::QuickHash;
 use super::readiness::Readiness;
@@ -30,7 +30,7 @@ use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
 use crate::link::peering::LinkKey;
-use crate::link::{FIRST as FIRST_LINK, UnsentRequests};
+use crate::link::{Arrival, FIRST as FIRST_LINK, Lost, UnsentRequests};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
@@ -80,7 +80,7 @@ pub(super) struct EventLoop {
     /// Whether the alarm has rung in this turn, or need not, since something is due.
     pub(super) rang: bool,
     pub(super) node: Node,
-    pub(super) links: Links,
+    pub(super) connections: Connections,
     /// What callers and functions share with the loop.
     pub(super) side: Arc<Side>,
     pub(super) executor: Executor,
@@ -131,7 +131,7 @@ pub(super) struct EventLoop {
 pub(super) struct Parts {
     pub(super) poll: Poll,
     pub(super) node: Node,
-    pub(super) links: Links,
+    pub(super) connections: Connections,
     pub(super) side: Arc<Side>,
     pub(super) executor: Executor,
     pub(super) slots: Slots,
@@ -141,7 +141,7 @@ pub(super) struct Parts {
 
 impl EventLoop {
     pub(super) fn new(parts: Parts) -> io::Result<EventLoop> {
-        let Parts { poll, node, links, side, executor, slots, wait, trims } = parts;
+        let Parts { poll, node, connections, side, executor, slots, wait, trims } = parts;
         let (mailbox, clock) = (side.mailbox.clone(), Clock::since(side.begun));
         let alarm = Alarm::new(poll.registry())?;
         Ok(EventLoop {
@@ -150,7 +150,7 @@ impl EventLoop {
             alarm,
             rang: false,
             node,
-            links,
+            connections,
             side,
             executor,
             mailbox,
@@ -240,8 +240,8 @@ impl EventLoop {
     pub(super) fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
         (self.done, self.budget) = (0, budget);
         self.wait(limit)?;
-        self.links.turn += 1;
-        self.links.proofs_before = self.links.peering.proofs();
+        self.connections.turn += 1;
+        self.connections.proofs_before = self.connections.links.peering.proofs();
         self.awaits_more = false;
         self.serve_links();
         self.budget = budget;
@@ -249,9 +249,9 @@ impl EventLoop {
         if unlikely(self.rang) {
             self.check_deadlines();
         }
-        self.links.flush(&self.clock);
+        self.connections.flush(&self.clock);
         self.take_in();
-        if unlikely(self.links.is_short()) {
+        if unlikely(self.connections.is_short()) {
             self.make_room();
         }
         if unlikely(self.ending != Ending::No) {
@@ -268,8 +268,8 @@ impl EventLoop {
     #[cold]
     fn make_room(&mut self) {
         let now = self.clock.time();
-        let involved = self.links.may_find_room(now).then(|| self.node.involved());
-        self.links.make_room(now, involved.as_ref());
+        let involved = self.connections.may_find_room(now).then(|| self.node.involved());
+        self.connections.make_room(now, involved.as_ref());
         self.take_in();
     }
 
@@ -287,7 +287,7 @@ impl EventLoop {
 
     /// Whether there is something to do at once.
     pub(super) fn is_busy(&self) -> bool {
-        self.links.is_busy() || self.has_mail() || !self.started.is_empty()
+        self.connections.is_busy() || self.has_mail() || !self.started.is_empty()
     }
 
     /// When something is to be done though nothing comes.
@@ -301,7 +301,7 @@ impl EventLoop {
             true => Some(self.memory_until()),
             false => None,
         };
-        sooner(sooner(self.node.next_deadline(), memory), sooner(self.links.next_deadline(), ending))
+        sooner(sooner(self.node.next_deadline(), memory), sooner(self.connections.next_deadline(), ending))
     }
 
     /// Whether something is due. If not, sees to it that the node is woken for its next deadline, and now and then without one.
@@ -334,7 +334,7 @@ impl EventLoop {
         self.done += 1;
         // The turn's time may be from before a look that saw the alarm.
         let now = self.clock.now();
-        self.links.check_deadlines(now);
+        self.connections.check_deadlines(now);
         self.take_in();
         if self.node.next_deadline().is_some_and(|at| at <= now) {
             self.apply(Input::Tick);
@@ -354,16 +354,16 @@ impl EventLoop {
                 continue;
             }
             let (key, readiness) = (LinkKey(key), Readiness::from(event));
-            if likely(self.links.ready(&self.clock, key, readiness)) {
+            if likely(self.connections.ready(&self.clock, key, readiness)) {
                 self.read_link(key, readiness.closed);
             }
             self.take_in();
         }
         self.events = Some(events);
-        if unlikely(self.links.has_rings()) {
+        if unlikely(self.connections.has_rings()) {
             self.read_rings();
         }
-        if unlikely(!self.links.unread.is_empty()) {
+        if unlikely(!self.connections.unread.is_empty()) {
             self.read_more();
         }
         self.take_in();
@@ -373,7 +373,7 @@ impl EventLoop {
     #[cold]
     fn serve_other(&mut self, event: &Event) {
         match event.token() {
-            LISTENER => self.links.accept(self.clock.time()),
+            LISTENER => self.connections.accept(self.clock.time()),
             CONTROL_LINK if event.is_read_closed() || event.is_error() => self.ending = Ending::Ended,
             ALARM => {
                 self.alarm.rang();
@@ -387,7 +387,7 @@ impl EventLoop {
     fn read_rings(&mut self) {
         // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the next turn.
         for place in 0.. {
-            match self.links.look_at_ring(place) {
+            match self.connections.look_at_ring(place) {
                 None => return,
                 Some((_, false)) => {}
                 Some((key, true)) => {
@@ -401,7 +401,7 @@ impl EventLoop {
     /// Gives the chain what has come in on the links, which for calls on the fast path is nothing.
     #[inline]
     pub(super) fn take_in(&mut self) {
-        if unlikely(!self.links.arrivals.is_empty()) {
+        if unlikely(!self.connections.links.arrivals.is_empty()) {
             self.take_in_arrivals();
         }
     }
@@ -409,18 +409,18 @@ impl EventLoop {
     #[inline(never)]
     fn take_in_arrivals(&mut self) {
         // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
-        while let Some(arrival) = self.links.arrivals.pop_front() {
+        while let Some(arrival) = self.connections.links.arrivals.pop_front() {
             self.done += 1;
             let input = match arrival {
                 Arrival::Input(input) => input,
                 Arrival::Lost(Lost { unsent: Some(unsent), peer, .. })
                     if self.loses_nothing(peer, &unsent) =>
                 {
-                    self.links.resend(self.clock.time(), peer, unsent);
+                    self.connections.resend(self.clock.time(), peer, unsent);
                     continue;
                 }
                 Arrival::Lost(Lost { peer, kind, why, unreached, .. }) => {
-                    let unreached = self.links.forget_since(peer) && unreached;
+                    let unreached = self.connections.links.forget_since(peer) && unreached;
                     self.reasons.note(peer, &why);
                     Input::LinkLost { peer, kind, why, unreached }
                 }
@@ -432,8 +432,8 @@ impl EventLoop {
     /// Whether all that a lost link was used for are requests of which no byte has left: then they wait for the next link, and no call need fail.
     #[cold]
     fn loses_nothing(&self, peer: Id, unsent: &UnsentRequests) -> bool {
-        self.links.may_open(peer)
-            && self.node.is_involved_only_in(peer, &self.links.calls_unsent(peer, unsent))
+        self.connections.links.may_open(peer)
+            && self.node.is_involved_only_in(peer, &self.connections.links.calls_unsent(peer, unsent))
     }
 
     fn serve_mail(&mut self) {
@@ -500,27 +500,27 @@ impl EventLoop {
             }
             Command::Learn(_) | Command::LearnAll(_) | Command::Forget(_) if self.ending != Ending::No => {}
             Command::Learn(peer) => {
-                self.links.learn(self.clock.time(), peer);
+                self.connections.learn(self.clock.time(), peer);
                 // The chain hears of what that has lost before anything new goes to the peer.
                 self.take_in();
             }
             Command::LearnAll(peers) => {
                 let now = self.clock.time();
-                peers.into_iter().for_each(|peer| self.links.learn(now, peer));
+                peers.into_iter().for_each(|peer| self.connections.learn(now, peer));
                 self.take_in();
             }
             Command::Forget(id) => {
-                self.links.forget(self.clock.time(), id);
+                self.connections.forget(self.clock.time(), id);
                 self.reasons.0.remove(&id);
                 self.take_in();
             }
             Command::Change { change, answer } => self.change(change, answer),
             // Nobody may wait any more.
-            Command::Members { answer } => drop(answer.send(self.links.members())),
+            Command::Members { answer } => drop(answer.send(self.connections.members())),
             // Nobody may wait any more.
             #[cfg(feature = "snapshot")]
             Command::Snapshot { answer } => drop(answer.send(self.snapshot())),
-            Command::Listen(listener) => self.links.listen(listener),
+            Command::Listen(listener) => self.connections.listen(listener),
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {
                     self.node.close();
@@ -562,9 +562,9 @@ impl EventLoop {
                 if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) =
                     &message
                 {
-                    self.links.request_ended(to, *call);
+                    self.connections.links.request_ended(to, *call);
                 }
-                self.links.send(self.clock.time(), to, message);
+                self.connections.send(self.clock.time(), to, message);
             }
             Output::Run(job) => {
                 if let Some(ran) = self.executor.run(job) {
@@ -574,8 +574,8 @@ impl EventLoop {
                 }
             }
             Output::Stopped(call) => self.executor.stop(call),
-            Output::Consumed { from } => self.links.consumed(from),
-            Output::Abandon { peer } => self.links.abandon(self.clock.time(), peer),
+            Output::Consumed { from } => self.connections.links.consumed(from),
+            Output::Abandon { peer } => self.connections.abandon(self.clock.time(), peer),
             Output::Finished { ticket, call, result, report } => {
                 self.finish(ticket, call, result.map(|reply| reply.map(RootReply::Aggregated)), report);
             }
@@ -601,14 +601,14 @@ impl EventLoop {
     fn end_if_due(&mut self) {
         let now = self.clock.time();
         if let Ending::Finishing(until) = self.ending
-            && (until <= now || (self.node.calls() == 0 && self.links.is_drained()))
+            && (until <= now || (self.node.calls() == 0 && self.connections.is_drained()))
         {
-            self.links.goodbye("the node was shut down");
-            self.links.flush(&self.clock);
+            self.connections.links.goodbye("the node was shut down");
+            self.connections.flush(&self.clock);
             self.ending = Ending::Draining(now.plus(DRAIN_LIMIT));
         }
         if let Ending::Draining(until) = self.ending
-            && (until <= now || self.links.is_drained())
+            && (until <= now || self.connections.is_drained())
         {
             self.ending = Ending::Ended;
         }

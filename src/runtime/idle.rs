@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use super::connections::Connections;
 use super::event_loop::EventLoop;
-use super::links::Links;
 use crate::chain::Time;
 use crate::transport::{ByteStream as _, give_back};
 
@@ -16,7 +16,7 @@ pub(super) const SPARE_LIMIT: Duration = Duration::from_secs(1);
 impl EventLoop {
     /// Whether there is memory that an idle node releases.
     pub(super) fn holds_memory(&self) -> bool {
-        self.links.much | self.links.spare.is_held() | self.node.has_spare_memory()
+        self.connections.much | self.connections.spare.is_held() | self.node.has_spare_memory()
     }
 
     /// When that memory is released, if no message arrives.
@@ -29,7 +29,7 @@ impl EventLoop {
     pub(super) fn release_memory(&mut self, now: Time) {
         // A driver that never pauses polls although nothing arrives, and an expired timer is not an arrival: only bytes
         // and other events count.
-        if std::mem::take(&mut self.links.has_read) || self.has_events() {
+        if std::mem::take(&mut self.connections.has_read) || self.has_events() {
             self.busy_until = now;
         } else if now.since(self.busy_until) >= SPARE_LIMIT {
             self.release_spare_memory();
@@ -37,7 +37,7 @@ impl EventLoop {
     }
 
     fn release_spare_memory(&mut self) {
-        self.links.release_spare_memory();
+        self.connections.release_spare_memory();
         self.node.release_spare_memory();
         self.inputs.shrink_to_fit();
         self.outputs.shrink_to_fit();
@@ -51,16 +51,16 @@ impl EventLoop {
     }
 }
 
-impl Links {
+impl Connections {
     fn release_spare_memory(&mut self) {
         self.much = false;
         self.spare.release();
         self.events = Vec::new();
-        self.arrivals.shrink_to_fit();
-        self.dirty.shrink_to_fit();
-        self.granting.shrink_to_fit();
+        self.links.arrivals.shrink_to_fit();
+        self.links.dirty.shrink_to_fit();
+        self.links.granting.shrink_to_fit();
         self.unread.shrink_to_fit();
-        for connection in self.links.values_mut() {
+        for connection in self.links.table.values_mut() {
             connection.link.inbox.release_spare_memory();
             connection.link.outbox.release_spare_memory();
             connection.socket.release_spare_memory();

@@ -62,9 +62,9 @@ impl EventLoop {
         }
         // What the turn itself has taken was no waiting.
         let begun = self.poll_policy.learns().then(|| self.clock.now());
-        let rings = self.links.has_rings();
+        let rings = self.connections.has_rings();
         if unlikely(rings) {
-            self.links.rest_rings();
+            self.connections.rest_rings();
         }
         self.mailbox.sleeping();
         let slept = self.sleep(limit, rings);
@@ -78,13 +78,13 @@ impl EventLoop {
     #[inline(always)]
     fn sleep(&mut self, limit: Duration, rings: bool) -> io::Result<()> {
         // What came just before sees no sleeper to wake.
-        let come = unlikely(self.has_mail() || (rings && self.links.rings_have_come()));
+        let come = unlikely(self.has_mail() || (rings && self.connections.rings_have_come()));
         let limit = if come { Duration::ZERO } else { limit };
         let slept = self.look(limit);
         self.mailbox.awake();
         self.active = self.has_come();
         if rings {
-            self.links.forget_rings();
+            self.connections.forget_rings();
         }
         self.clock.go_on();
         slept
@@ -97,18 +97,18 @@ impl EventLoop {
             return Ok(false);
         }
         if !self.armed && !self.is_busy() {
-            self.links.rest_rings();
+            self.connections.rest_rings();
             self.mailbox.sleeping();
             self.armed = true;
         }
-        Ok(!(self.is_busy() || self.links.rings_have_come() || self.may_have_more_events()))
+        Ok(!(self.is_busy() || self.connections.rings_have_come() || self.may_have_more_events()))
     }
 
     /// The wait for the descriptor does not take place: senders need not wake it. What has come stays where it is, and the next [`prepare_sleep`](Self::prepare_sleep) sees it.
     pub(super) fn cancel_sleep(&mut self) {
         if std::mem::take(&mut self.armed) {
             self.mailbox.awake();
-            self.links.look_at_rings();
+            self.connections.look_at_rings();
         }
     }
 
@@ -123,7 +123,7 @@ impl EventLoop {
         self.armed = false;
         let busy = self.is_busy() || self.rang;
         self.looked = Duration::ZERO;
-        let slept = self.sleep(if busy { Duration::ZERO } else { limit }, self.links.has_rings());
+        let slept = self.sleep(if busy { Duration::ZERO } else { limit }, self.connections.has_rings());
         self.active |= busy;
         slept
     }
@@ -131,8 +131,8 @@ impl EventLoop {
     /// Looks once, without sleeping. Who wants nothing but a look is shown what there is; on the way to something else it was looked at a moment ago.
     fn glance(&mut self, limit: Duration) -> io::Result<()> {
         self.events.iter_mut().for_each(Events::clear);
-        self.links.look_at_rings();
-        if (limit.is_zero() && !self.links.has_rings()) || self.is_to_ask(false) {
+        self.connections.look_at_rings();
+        if (limit.is_zero() && !self.connections.has_rings()) || self.is_to_ask(false) {
             self.look(Duration::ZERO)?;
         }
         Ok(())
@@ -154,10 +154,10 @@ impl EventLoop {
     #[inline(never)]
     fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
         self.events.iter_mut().for_each(Events::clear);
-        self.links.look_at_rings();
-        let (rings, begun) = (self.links.rings(), self.clock.time());
+        self.connections.look_at_rings();
+        let (rings, begun) = (self.connections.rings(), self.clock.time());
         let before = std::mem::take(&mut self.looked);
-        let lone = if rings > 0 { None } else { self.links.lone_socket() };
+        let lone = if rings > 0 { None } else { self.connections.lone_socket() };
         let mut first = true;
         // Ends: the time passes.
         loop {
@@ -166,7 +166,8 @@ impl EventLoop {
             let come = match lone {
                 Some(key) => self.read_link(key, false),
                 None => {
-                    rings > 0 && (self.links.rings_have_come() || (long && self.comes_in(MOMENT / rings)))
+                    rings > 0
+                        && (self.connections.rings_have_come() || (long && self.comes_in(MOMENT / rings)))
                 }
             };
             let asks = self.is_to_ask(come) || !(come || rings > 0 || lone.is_some());
@@ -225,7 +226,7 @@ impl EventLoop {
             if at % RESTED == 0 {
                 std::hint::spin_loop();
             }
-            self.links.rings_have_come()
+            self.connections.rings_have_come()
         })
     }
 
@@ -250,7 +251,9 @@ impl EventLoop {
 
     /// Whether somebody wants something. That time has passed is nothing that has come.
     fn has_come(&self) -> bool {
-        self.has_events() || self.has_mail() || (self.links.has_rings() && self.links.rings_have_come())
+        self.has_events()
+            || self.has_mail()
+            || (self.connections.has_rings() && self.connections.rings_have_come())
     }
 
     fn has_rung(&self) -> bool {

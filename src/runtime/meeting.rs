@@ -87,7 +87,7 @@ impl EventLoop {
         let now = self.clock.time();
         let mut absent = Vec::new();
         for id in ids {
-            match self.links.meet(now, id) {
+            match self.connections.meet(now, id) {
                 Some(true) => drop(self.reasons.0.remove(&id)),
                 Some(false) => {
                     let why = self.reasons.0.entry(id).or_insert_with(|| "it has not answered yet".into());

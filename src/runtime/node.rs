@@ -21,6 +21,7 @@ use super::change::Change;
 use super::clock;
 use super::command::Command;
 use super::connect_options::ConnectOptions;
+use super::connections::Connections;
 use super::event_loop::{EventLoop, Parts, WAKER};
 use super::events::Events;
 use super::executor::Executor;
@@ -28,7 +29,6 @@ use super::executor_names::{EXECUTORS_MAX, ExecutorNames};
 use super::front::Front;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::Meeting;
 use super::membership_error::{CHANGE_LIMIT, MembershipError};
@@ -370,11 +370,11 @@ impl Builder {
         let identity = Identity { me: id, incarnation: config.incarnation, job, hiwater: HIWATER };
         let strictness = trust.strictness();
         let peering = Peering::new(identity, trust.crypto(job)?, strictness, peers);
-        let links = Links::new(peering, registry, listeners, local, memory)?;
+        let connections = Connections::new(peering, registry, listeners, local, memory)?;
         let executor = Executor::new(&side, &workers, polled)?;
         let node = chain::Node::new(config);
         let front = Front { address, side: side.clone() };
-        let parts = Parts { poll, node, links, side, executor, slots, wait, trims: !polled };
+        let parts = Parts { poll, node, connections, side, executor, slots, wait, trims: !polled };
         Ok((front, EventLoop::new(parts)?))
     }
 }

@@ -62,28 +62,29 @@ impl EventLoop {
     /// Reads what a link has; says whether it had anything. `to_end` when the system has said that the peer is through: then a short read does not mean that nothing follows.
     pub(super) fn read_link(&mut self, key: LinkKey, to_end: bool) -> bool {
         // Taken out, so that what was read can be carried out where it lies.
-        let mut buffer = std::mem::take(&mut self.links.buffer);
+        let mut buffer = std::mem::take(&mut self.connections.buffer);
         let mut read = 0;
         let most = match unlikely(self.budget != UNBOUNDED) {
             true => self.bytes_within_budget().min(buffer.len()),
             false => buffer.len(),
         };
         let progress = self.read(key, to_end, &mut buffer[..most], &mut read);
-        self.links.buffer = buffer;
+        self.connections.buffer = buffer;
         let came = read > 0 || matches!(progress, Progress::Closed(_));
-        self.links.has_read |= came;
-        self.links.after_reading(self.clock.time(), key, progress);
+        self.connections.has_read |= came;
+        self.connections.after_reading(self.clock.time(), key, progress);
         came
     }
 
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
         let before = self.done;
         while *read < READ_BUDGET && self.done - before < MESSAGES_MAX && !self.has_done_enough() {
-            let connection = self.links.links.get_mut(key).filter(|one| one.link.phase != Phase::Closing);
+            let connection =
+                self.connections.links.table.get_mut(key).filter(|one| one.link.phase != Phase::Closing);
             let Some(connection) = connection else { return Progress::Waiting };
             if unlikely(connection.link.phase == Phase::Greeting) {
                 *read += 1;
-                match self.links.read_greeting(self.clock.time(), key, buffer) {
+                match self.connections.read_greeting(self.clock.time(), key, buffer) {
                     Some(progress) => return progress,
                     None => continue,
                 }
@@ -100,9 +101,9 @@ impl EventLoop {
                 Err(error) => return broke(&error),
             };
             *read += count;
-            connection.used = self.links.turn;
-            self.links.much |= count > MUCH;
-            let filled = connection.link.inbox.filled(count, &mut self.links.events);
+            connection.used = self.connections.turn;
+            self.connections.much |= count > MUCH;
+            let filled = connection.link.inbox.filled(count, &mut self.connections.events);
             if filled > 0 {
                 connection.link.heard = true;
                 self.heed(key);
@@ -124,11 +125,11 @@ impl EventLoop {
         let mut told = false;
         // Each round takes a frame, or all there is.
         while !bytes.is_empty() {
-            let Some(link) = self.links.links.link(key) else { return Ok(()) };
+            let Some(link) = self.connections.links.table.link(key) else { return Ok(()) };
             let frame = match link.phase {
                 Phase::Closing => return Ok(()),
                 // What has come before, on whatever link, is for the chain first.
-                Phase::Up(peer) if link.is_plain() && self.links.arrivals.is_empty() => {
+                Phase::Up(peer) if link.is_plain() && self.connections.links.arrivals.is_empty() => {
                     if let Some(rest) = self.on_the_spot(key, peer, bytes) {
                         (bytes, told) = (rest, true);
                         self.done += 1;
@@ -148,21 +149,21 @@ impl EventLoop {
     /// Takes bytes by the general path; `heard` where they are the first heartbeat.
     #[inline(never)]
     fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
-        let EventLoop { node, side, links, .. } = self;
-        let Some(connection) = links.links.get_mut(key) else { return Ok(()) };
+        let EventLoop { node, side, connections, .. } = self;
+        let Some(connection) = connections.links.table.get_mut(key) else { return Ok(()) };
         let peer = match connection.link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
         connection.link.heard |= heard;
-        let fed = connection.feed(bytes, &PeerContext { node, side, peer }, &mut links.events);
+        let fed = connection.feed(bytes, &PeerContext { node, side, peer }, &mut connections.events);
         self.heed(key);
         fed
     }
 
     /// Gives the chain what has become of what a link has taken in.
     fn heed(&mut self, key: LinkKey) {
-        self.links.heed_events(self.clock.time(), &self.side.functions, key);
+        self.connections.heed_events(self.clock.time(), &self.side.functions, key);
         self.take_in();
     }
 
@@ -207,8 +208,8 @@ impl EventLoop {
     /// Answers a request whose func has run here, and nowhere else.
     #[inline(always)]
     fn answer_alone(&mut self, key: LinkKey, call: CallId, result: Result<(), Box<Reason>>) -> Option<()> {
-        let EventLoop { node, links, .. } = self;
-        let link = links.links.link_mut(key)?;
+        let EventLoop { node, connections, .. } = self;
+        let link = connections.links.table.link_mut(key)?;
         match node.spot_replied(call, result) {
             Ok((head, answer)) => link.outbox.own_response(&head, &answer),
             Err(answer) => link.outbox.push(Message::Response(Response { call, answer: *answer })),
@@ -216,23 +217,23 @@ impl EventLoop {
         node.spot_answered();
         link.unacknowledged += 1;
         link.consume();
-        link.mark(&mut links.dirty, key);
+        link.mark(&mut connections.links.dirty, key);
         Some(())
     }
 
     /// Runs a request, and sends it on to the children.
     #[inline(never)]
     fn run_with_children(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
-        let EventLoop { node, links, executor, outputs, clock, side, .. } = self;
+        let EventLoop { node, connections, executor, outputs, clock, side, .. } = self;
         let of = &request.particulars;
         let (ids, own) = node.spot_room()?;
         let context = CallContext::default();
         let request = Request::short(&**side, Some(peer), (&request.plan, of), (ids, &context));
         let result = executor.again()?.answer(&request, own);
         drop(context);
-        let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
+        let send = |child: ToChild<'_>| connections.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
-        let link = links.links.link_mut(key)?;
+        let link = connections.links.table.link_mut(key)?;
         let answered = match ran {
             Ran::Waits => false,
             Ran::Answered(answer) => {
@@ -242,7 +243,7 @@ impl EventLoop {
         };
         link.unacknowledged += 1;
         if link.consume() || answered {
-            link.mark(&mut links.dirty, key);
+            link.mark(&mut connections.links.dirty, key);
         }
         self.settle();
         Some(())
@@ -265,9 +266,9 @@ impl EventLoop {
     /// Every child of a call on the fast path has answered.
     #[inline(always)]
     fn complete(&mut self, place: Place) {
-        let EventLoop { node, links, outputs, clock, .. } = self;
+        let EventLoop { node, connections, outputs, clock, .. } = self;
         if let Some((parent, head, answer)) = node.spot_complete(place)
-            && let Some((link, dirty, key)) = links.link_up(parent)
+            && let Some((link, dirty, key)) = connections.links.link_up(parent)
         {
             link.outbox.short_response(&head, &answer);
             link.mark(dirty, key);
@@ -294,7 +295,7 @@ impl EventLoop {
     fn start_on_the_spot(&mut self, ticket: u64, start: &Start) -> bool {
         let Some(data) = start.data.as_bytes() else { return false };
         let mut room = std::mem::take(&mut self.ids_room);
-        let EventLoop { node, links, executor, outputs, clock, side, .. } = self;
+        let EventLoop { node, connections, executor, outputs, clock, side, .. } = self;
         let entry = executor.on_the_spot(start.func);
         let request =
             entry.and_then(|entry| Some((entry, node.spot_starts(clock.time(), start, &data, &mut room)?)));
@@ -314,7 +315,7 @@ impl EventLoop {
         let mut children = 0;
         let relay = |child: ToChild<'_>| {
             children += 1;
-            links.relay(clock.time(), &child);
+            connections.relay(clock.time(), &child);
         };
         let ran = node.spot_ran(asker, &of, result, || clock.now(), relay, outputs);
         let call = of.call;

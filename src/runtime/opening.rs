@@ -7,8 +7,8 @@ use mio::Token;
 use tracing::warn;
 
 use super::connection::Connection;
+use super::connections::{Connections, interest};
 use super::descriptors::are_short;
-use super::links::{Links, interest};
 use super::{Address, LinkKind};
 use crate::chain::Time;
 use crate::link::Phase;
@@ -20,11 +20,11 @@ use crate::wire::head::GoodbyeReason;
 /// Maximum number of connections accepted in one turn, before existing links are served.
 const ACCEPT_BUDGET: usize = 64;
 
-impl Links {
+impl Connections {
     /// Accepts pending connections.
     pub(super) fn accept(&mut self, now: Time) {
         self.descriptors.learn();
-        for listener in 0..self.listeners.len() {
+        for listener in 0..self.accepting.listeners.len() {
             self.accept_at(now, listener);
         }
     }
@@ -34,19 +34,19 @@ impl Links {
             if self.is_full() {
                 break;
             }
-            match self.listeners[listener].accept(self.local.kind == LinkKind::Shm) {
+            match self.accepting.listeners[listener].accept(self.local.kind == LinkKind::Shm) {
                 Ok(socket) => self.serve(now, socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    warn!(id = self.me, %error, "cannot accept connections for the moment");
+                    warn!(id = self.links.me, %error, "cannot accept connections for the moment");
                     return self.none_to_accept(now);
                 }
             }
         }
         // More connections may be pending, and the system reports them only once. By the next attempt links may have
         // been closed.
-        self.accept_again = Some(now);
+        self.accepting.again = Some(now);
     }
 
     /// Awaits the hello on an accepted connection, if its user is allowed.
@@ -54,50 +54,45 @@ impl Links {
         let (trusted, (transport, source)) = (self.local.users.check(&socket), socket.origin());
         match (self.add(socket, Phase::Greeting), trusted) {
             (Ok(key), Ok(())) => {
-                self.peering.accepted(now, key, transport, source);
-                self.settle_peering(now);
+                self.links.accepted(now, key, transport, source);
+                self.settle(now);
             }
             // From now on nothing is read.
             (Ok(key), Err(error)) => {
-                warn!(id = self.me, %error, "a connection is refused");
-                self.say_goodbye(now, key, GoodbyeReason::Refused, error.to_string());
+                warn!(id = self.links.me, %error, "a connection is refused");
+                self.links.say_goodbye(now, key, GoodbyeReason::Refused, error.to_string());
             }
-            (Err(error), _) => warn!(id = self.me, %error, "cannot serve a connection"),
+            (Err(error), _) => warn!(id = self.links.me, %error, "cannot serve a connection"),
         }
     }
 
     /// Opens a link to a peer that has none.
     pub(super) fn connect(&mut self, now: Time, to: Id) {
-        self.begin_to_connect(now, to);
-        self.settle_peering(now);
-    }
-
-    fn begin_to_connect(&mut self, now: Time, to: Id) {
-        let Some(address) = self.peering.book.address(to) else {
+        let Some(address) = self.links.peering.book.address(to) else {
             let why = "no address is known for it: add it to the peers";
-            return self.peering.not_opened(to, CauseKind::Unreachable, why);
+            return self.links.not_opened(now, to, CauseKind::Unreachable, why);
         };
-        let permitted = self.peering.permits(transport_to(&address));
+        let permitted = self.links.peering.permits(transport_to(&address));
         let socket = self.local.connect(&address, permitted);
         // Of one that is connected at once no event may report it.
         let at_once = socket.as_ref().is_ok_and(|socket| socket.connects_at_once());
         match socket.and_then(|socket| self.add(socket, Phase::Connecting(to))) {
             Ok(key) => {
-                self.peering.opened(now, key, to);
+                self.links.opened(now, key, to);
                 if at_once {
                     self.greet(now, key);
                 }
             }
             Err(error) if are_short(&error) => self.none_to_connect(to),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.peering.not_opened(to, CauseKind::NotAuthorised, &error.to_string());
+                self.links.not_opened(now, to, CauseKind::NotAuthorised, &error.to_string());
             }
-            Err(error) => self.peering.not_opened(to, CauseKind::Unreachable, &error.to_string()),
+            Err(error) => self.links.not_opened(now, to, CauseKind::Unreachable, &error.to_string()),
         }
     }
 
     fn add(&mut self, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
-        let key = self.links.next_key();
+        let key = self.links.table.next_key();
         if let Some(keepalive) = self.local.keepalive {
             socket.keep_alive(keepalive);
         }
@@ -105,10 +100,10 @@ impl Links {
         self.registry.register(socket.source(), Token(key.0), interest(told_of_room))?;
         let mut connection = Connection::new(socket, phase, self.extents.clone());
         (connection.told_of_room, connection.used) = (told_of_room, self.turn);
-        let memory = self.memory.of_link(self.me);
+        let memory = self.memory.of_link(self.links.me);
         connection.link.inbox.use_memory(self.spare.within(&memory), &self.memory.pieces);
-        connection.link.outbox.use_memory(self.me, &memory, &self.memory.pieces);
-        self.links.put(connection);
+        connection.link.outbox.use_memory(self.links.me, &memory, &self.memory.pieces);
+        self.links.table.put(connection);
         self.one_more();
         Ok(key)
     }

@@ -2,15 +2,15 @@
 
 use gpc_trees::Id;
 
+use super::connections::Connections;
 use super::events::{Listener, PeerEvent, PeerEventKind};
-use super::links::Links;
 use crate::link::Loss;
 
-impl Links {
+impl Connections {
     /// Adds a listener, which first receives the links that are up.
     pub(super) fn listen(&mut self, listener: Listener) {
         self.listeners_of_events.retain(|listener| listener.has_receiver());
-        let up: Vec<(Id, u64)> = self.peering.all_up().collect();
+        let up: Vec<(Id, u64)> = self.links.peering.all_up().collect();
         listener.add_room(up.len());
         for (id, incarnation) in up {
             listener.tell(PeerEvent { id, incarnation, kind: PeerEventKind::Up });
@@ -25,13 +25,8 @@ impl Links {
         }
     }
 
-    /// Reports that the link with a peer, which was up, is lost.
-    pub(super) fn tell_lost(&mut self, id: Id, loss: Loss, reason: &str) {
-        self.tell_lost_run(id, self.peering.incarnation(id), loss, reason);
-    }
-
-    /// Reports that the link with an earlier run of a peer is lost.
-    pub(super) fn tell_lost_run(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
+    /// Reports that the link with a run of a peer, which was up, is lost.
+    pub(super) fn tell_lost(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
         if self.listeners_of_events.is_empty() {
             return;
         }
@@ -73,7 +68,7 @@ mod tests {
     #[test]
     fn a_listener_begins_with_the_links_that_are_up_beside_its_bound() {
         let [mut node, _other] = linked();
-        let links = &mut node.event_loop_mut().links;
+        let links = &mut node.event_loop_mut().connections;
         let (events, listener) = Events::new();
         links.listen(listener);
         let up = events.try_recv().unwrap();
@@ -87,15 +82,15 @@ mod tests {
     #[test]
     fn every_listener_gets_every_event_and_one_that_is_gone_is_forgotten() {
         let [mut node, _other] = linked();
-        let links = &mut node.event_loop_mut().links;
-        let listen = |links: &mut Links| {
+        let links = &mut node.event_loop_mut().connections;
+        let listen = |links: &mut Connections| {
             let (events, listener) = Events::new();
             links.listen(listener);
             events.try_recv().unwrap();
             events
         };
         let [one, two] = [listen(links), listen(links)];
-        links.tell_lost_run(5, 77, Loss::Silent, "silent");
+        links.tell_lost(5, 77, Loss::Silent, "silent");
         let kind = PeerEventKind::Lost { loss: Loss::Silent, reason: "silent".into() };
         let lost = PeerEvent { id: 5, incarnation: 77, kind };
         assert_eq!([one.try_recv(), two.try_recv()], [Ok(lost.clone()), Ok(lost)]);
@@ -128,8 +123,8 @@ mod tests {
         });
         assert_eq!(lost, [Loss::Forgotten, Loss::Closed]);
         for node in [&node, &other] {
-            assert!(node.event_loop().links.peers_up().is_empty());
+            assert!(node.event_loop().connections.links.peers_up().is_empty());
         }
-        assert_eq!(node.event_loop_mut().links.meet(crate::chain::Time::default(), 1), None);
+        assert_eq!(node.event_loop_mut().connections.meet(crate::chain::Time::default(), 1), None);
     }
 }

@@ -166,7 +166,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn announce(&self, peer: Peer) -> Result<CallHandle, CallError> {
-        self.call(call_of(self.id(), &Change::Announce(peer), self.event_loop.links.members()))
+        self.call(call_of(self.id(), &Change::Announce(peer), self.event_loop.connections.members()))
     }
 
     /// Makes this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
@@ -174,7 +174,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn withdraw(&self, id: Id) -> Result<CallHandle, CallError> {
-        self.call(call_of(self.id(), &Change::Withdraw(id), self.event_loop.links.members()))
+        self.call(call_of(self.id(), &Change::Withdraw(id), self.event_loop.connections.members()))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost, from the next turn on: see [`Events`]. The

@@ -2,25 +2,22 @@
 //!
 //! Source: docs/wire.md; a link's first frame is a hello, and the others are for the chain or for the link itself.
 
-use gpc_trees::Id;
-
 use super::clock::Clock;
 use super::connection::Progress;
+use super::connections::Connections;
 use super::functions::Functions;
-use super::links::{Arrival, Links};
 use super::readiness::Readiness;
-use crate::chain::{Input, Time};
+use crate::chain::Time;
 use crate::hint::{cold_path, unlikely};
+use crate::link::Phase;
 use crate::link::peering::LinkKey;
-use crate::link::{Event, Heeded, Phase};
 use crate::transport::{ByteStream as _, SharedMemory as _};
-use crate::wire::Request;
 
-impl Links {
+impl Connections {
     /// Handles an event of a connecting link; returns whether it is connected.
     #[cold]
     fn connected(&mut self, now: Time, key: LinkKey) -> bool {
-        let Some(connection) = self.links.get_mut(key) else { return false };
+        let Some(connection) = self.links.table.get_mut(key) else { return false };
         match connection.socket.connect_error() {
             Ok(Some(error)) | Err(error) => {
                 self.close(now, key, &error.to_string());
@@ -35,14 +32,14 @@ impl Links {
 
     /// Handles an event of a link's socket; returns whether there is something to read.
     pub(super) fn ready(&mut self, clock: &Clock, key: LinkKey, event: Readiness) -> bool {
-        let Some(link) = self.links.link_mut(key) else { return false };
+        let Some(link) = self.links.table.link_mut(key) else { return false };
         if let Phase::Connecting(_) = link.phase
             && !self.connected(clock.time(), key)
         {
             return false;
         }
         let mut room = event.writable;
-        if let Some(connection) = self.links.get_mut(key)
+        if let Some(connection) = self.links.table.get_mut(key)
             && connection.socket.is_polled()
         {
             cold_path();
@@ -59,20 +56,20 @@ impl Links {
     /// Records that a link's socket has room for more bytes.
     #[inline(never)]
     fn note_room(&mut self, clock: &Clock, key: LinkKey) {
-        if let Some(connection) = self.links.get_mut(key) {
+        if let Some(connection) = self.links.table.get_mut(key) {
             connection.made_room(clock.time());
         }
-        self.note(key);
+        self.links.note(key);
     }
 
     /// Checks the ring at an index of the polled rings: returns the link, and whether bytes have arrived; `None` after
     /// the last.
     pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
         let key = self.watched.key(place)?;
-        let socket = self.links.get(key).map(|connection| &connection.socket);
+        let socket = self.links.table.get(key).map(|connection| &connection.socket);
         let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
         if socket.has_room_again() {
-            self.note(key);
+            self.links.note(key);
         }
         Some((key, true))
     }
@@ -80,16 +77,22 @@ impl Links {
     /// Converts the events of a link into inputs of the chain.
     pub(super) fn heed_events(&mut self, now: Time, functions: &Functions, key: LinkKey) {
         let mut events = std::mem::take(&mut self.events);
-        let arrived = self.arrivals.len();
+        let arrived = self.links.arrivals.len();
         for event in events.drain(..) {
-            if let Err(why) = self.event(now, functions, key, event) {
+            let heeded = self.links.heed(now, key, event, |request, proof, from| {
+                // Without a child there is nothing to merge.
+                let callback = request.callback.filter(|_| request.ids.len() > 1);
+                functions.permit(request.func, callback, proof, from)
+            });
+            if let Err(why) = heeded {
                 self.close(now, key, &why);
                 break;
             }
+            self.settle(now);
         }
         self.events = events;
-        if arrived != self.arrivals.len()
-            && let Some(link) = self.links.link_mut(key)
+        if arrived != self.links.arrivals.len()
+            && let Some(link) = self.links.table.link_mut(key)
         {
             link.heard = false;
         }
@@ -97,7 +100,7 @@ impl Links {
 
     /// Handles the progress of a read.
     pub(super) fn after_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
-        let connection = self.links.get(key);
+        let connection = self.links.table.get(key);
         let quiet = connection.is_none_or(|one| !one.link.heard && one.unwritable.is_none());
         if unlikely(!quiet || !matches!(progress, Progress::Waiting)) {
             self.note_reading(now, key, progress);
@@ -107,15 +110,11 @@ impl Links {
     /// The same, if the read had effects beyond calls on the fast path.
     #[inline(never)]
     fn note_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
-        if let Some(link) = self.links.link_mut(key)
-            && let Phase::Up(peer) = link.phase
-            && std::mem::take(&mut link.heard)
-        {
-            self.arrivals.push_back(Arrival::Input(Input::Heard(peer)));
-        }
+        self.links.take_heard(key);
         match progress {
             Progress::Waiting => {
-                if let Some(why) = self.links.get_mut(key).and_then(|connection| connection.unwritable.take())
+                if let Some(why) =
+                    self.links.table.get_mut(key).and_then(|connection| connection.unwritable.take())
                 {
                     self.close(now, key, &why);
                 }
@@ -123,46 +122,5 @@ impl Links {
             Progress::More => self.read_later(key),
             Progress::Closed(why) | Progress::Stuck(why) => self.close(now, key, &why),
         }
-    }
-
-    /// Handles one event of a link; an error closes the link.
-    fn event(&mut self, now: Time, functions: &Functions, key: LinkKey, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.link_mut(key) else { return Ok(()) };
-        let from = match link.phase {
-            Phase::Closing => return Ok(()),
-            Phase::Up(peer) => peer,
-            // Earlier bytes are handled by peering.
-            Phase::Connecting(_) | Phase::Greeting => return Err("its first frame is no hello".into()),
-        };
-        let before = link.unfinished;
-        let permits = |request: &Request, proof| {
-            // Without a child there is nothing to merge.
-            let callback = request.callback.filter(|_| request.ids.len() > 1);
-            functions.permit(request.func, callback, proof, from)
-        };
-        let heeded = link.heed(now, (self.me, from), event, permits);
-        let after = link.unfinished;
-        self.wait_for_rest(key, before, after);
-        self.carry_out(now, key, from, heeded?);
-        Ok(())
-    }
-
-    /// Carries out what an event of a link changes beyond it.
-    fn carry_out(&mut self, now: Time, key: LinkKey, from: Id, heeded: Heeded) {
-        let Heeded { input, writes, stirs, grants, answers, pause } = heeded;
-        self.stirred |= stirs;
-        if grants {
-            self.granting.push(key);
-        }
-        if writes && let Some(link) = self.links.link_mut(key) {
-            link.mark(&mut self.dirty, key);
-        }
-        if answers && unlikely(self.peering.has_waiting_runs()) {
-            self.confirm_old_run(now, key, from);
-        }
-        if let Some(length) = pause {
-            self.allow_pause(key, length);
-        }
-        self.arrivals.extend(input.map(Arrival::Input));
     }
 }

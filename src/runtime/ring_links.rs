@@ -4,10 +4,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::links::Links;
+use super::connections::Connections;
 use crate::transport::{SharedMemory as _, Socket};
 
-impl Links {
+impl Connections {
     /// Whether there are rings to look at.
     pub(super) fn has_rings(&self) -> bool {
         !self.watched.keys.is_empty()
@@ -43,7 +43,7 @@ impl Links {
 
     /// The node has slept: only rings in which something has come are looked at, the others ring.
     pub(super) fn forget_rings(&mut self) {
-        let links = &mut self.links;
+        let links = &mut self.links.table;
         self.watched.keys.retain(|key| match links.get_mut(*key) {
             Some(link) => {
                 link.watched = link.socket.has_come();
@@ -54,6 +54,6 @@ impl Links {
     }
 
     fn watched_sockets(&self) -> impl Iterator<Item = &Socket> {
-        self.watched.keys.iter().filter_map(|key| Some(&self.links.get(*key)?.socket))
+        self.watched.keys.iter().filter_map(|key| Some(&self.links.table.get(*key)?.socket))
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use gpc_trees::Id;
 use tracing::warn;
 
+use super::connections::Connections;
 use super::descriptors::Descriptors;
-use super::links::Links;
 use crate::chain::Time;
 use crate::link::peering::{GREETING_LIMIT, LinkKey, State};
 use crate::link::{Loss, Phase};
@@ -31,21 +31,21 @@ const GRACE: Duration = Duration::from_secs(1);
 /// While descriptors are short, only this many of the newest connections get that time: each may be a peer.
 const NEWEST: usize = 16;
 
-impl Links {
+impl Connections {
     /// Whether links must be closed before another connection is accepted.
     pub(super) fn is_full(&self) -> bool {
-        self.descriptors.short && self.links.len() >= self.descriptors.most
+        self.descriptors.short && self.links.table.len() >= self.descriptors.most
     }
 
     /// Records a new connection.
     pub(super) fn one_more(&mut self) {
-        self.descriptors.short |= self.links.len() >= self.descriptors.few;
+        self.descriptors.short |= self.links.table.len() >= self.descriptors.few;
     }
 
     /// Records that the system had no descriptor for an incoming connection.
     pub(super) fn none_to_accept(&mut self, now: Time) {
         self.note_none_left();
-        self.accept_again = Some(now.plus(PAUSE));
+        self.accepting.again = Some(now.plus(PAUSE));
     }
 
     /// Records that the system had no descriptor for a link to a peer: it gets one when one is free, or is lost.
@@ -63,14 +63,14 @@ impl Links {
     /// Returns why hellos of strangers are rejected, if all links are in use.
     pub(super) fn has_no_room_for_strangers(&self, now: Time) -> Option<String> {
         let Descriptors { limit, few, full_until, .. } = self.descriptors;
-        let refused = full_until.is_some_and(|until| now < until) && self.links.len() >= few;
+        let refused = full_until.is_some_and(|until| now < until) && self.links.table.len() >= few;
         refused.then(|| format!("{}, and all others are in use", self.why_closed(limit)))
     }
 
     fn why_closed(&self, limit: u64) -> String {
         format!(
             "id {} has no file descriptor left for ids that are not among its peers (ulimit -n {limit}): of their links those are closed that are idle longest",
-            self.me
+            self.links.me
         )
     }
 
@@ -93,12 +93,12 @@ impl Links {
         if let Some(involved) = involved {
             let idle = self.idle_strangers(now, involved);
             self.descriptors.none_left = false;
-            let none = idle.is_empty() && self.links.len() >= self.descriptors.few;
+            let none = idle.is_empty() && self.links.table.len() >= self.descriptors.few;
             self.descriptors.full_until = none.then(|| now.plus(PAUSE));
             let most = idle.len().div_ceil(CLOSED_PART);
             let limit = self.descriptors.limit;
             warn!(
-                id = self.me,
+                id = self.links.me,
                 limit,
                 closed = most,
                 "file descriptors are short: idle links of strangers are closed"
@@ -106,8 +106,8 @@ impl Links {
             for key in idle.into_iter().take(most) {
                 self.close_idle(now, key);
             }
-            if most > 0 && self.accept_again.is_some() {
-                self.accept_again = Some(now);
+            if most > 0 && self.accepting.again.is_some() {
+                self.accepting.again = Some(now);
             }
         }
         for id in std::mem::take(&mut self.descriptors.waiting) {
@@ -118,19 +118,19 @@ impl Links {
     /// Returns the closable links, the longest idle first. Links with unsent bytes come last.
     fn idle_strangers(&self, now: Time, involved: &BTreeSet<Id>) -> Vec<LinkKey> {
         let mut idle = Vec::new();
-        for (key, connection) in self.links.iter() {
+        for (key, connection) in self.links.table.iter() {
             if let Phase::Up(peer) = connection.link.phase
-                && !self.peering.book.contains(peer)
+                && !self.links.peering.book.contains(peer)
                 && !involved.contains(&peer)
             {
                 idle.push((!connection.is_through(), connection.used, key));
             }
         }
-        let used = |key| self.links.get(key).map_or(0, |connection| connection.used);
+        let used = |key| self.links.table.get(key).map_or(0, |connection| connection.used);
         let mut silent: Vec<_> =
-            self.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
+            self.links.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
         // A new connection may be a peer, as long as there is room.
-        let pressed = self.descriptors.none_left || self.links.len() >= self.descriptors.most;
+        let pressed = self.descriptors.none_left || self.links.table.len() >= self.descriptors.most;
         let late = now.plus(GREETING_LIMIT.saturating_sub(GRACE));
         silent.sort_unstable();
         let old = silent.len().saturating_sub(NEWEST);
@@ -144,7 +144,7 @@ impl Links {
 
     fn close_idle(&mut self, now: Time, key: LinkKey) {
         let text = self.why_closed(self.descriptors.limit);
-        let Some(connection) = self.links.get_mut(key) else { return };
+        let Some(connection) = self.links.table.get_mut(key) else { return };
         let link = &mut connection.link;
         if !matches!(link.phase, Phase::Up(_)) {
             return self.close(now, key, "descriptors are short, and it has not said hello");
@@ -158,7 +158,7 @@ impl Links {
 
     /// Connects where there was no descriptor before, if a message still waits for that link.
     fn connect_at_last(&mut self, now: Time, to: Id) {
-        if self.peering.state(to) == State::Absent && self.pending.has(to) {
+        if self.links.peering.state(to) == State::Absent && self.links.pending.has(to) {
             self.connect(now, to);
         }
         // There is still no descriptor.
@@ -168,8 +168,8 @@ impl Links {
                 "no file descriptor is left (ulimit -n {}): raise the limit, or close what is not needed",
                 self.descriptors.limit
             );
-            self.peering.not_opened(to, CauseKind::Unreachable, &why);
-            self.settle_peering(now);
+            self.links.not_opened(now, to, CauseKind::Unreachable, &why);
+            self.settle(now);
         }
     }
 }

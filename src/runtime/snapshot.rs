@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::command::Command;
 use super::connection::Connection;
+use super::connections::Connections;
 use super::event_loop::EventLoop;
-use super::links::Links;
 use super::membership_error::CHANGE_LIMIT;
 use super::node::Node;
 use crate::link::Phase;
@@ -40,7 +40,7 @@ impl Node {
 impl EventLoop {
     pub(super) fn snapshot(&self) -> Snapshot {
         let control = usize::from(self.has_control_link());
-        self.node.snapshot().and(self.links.snapshot(OWN + control)).and(Snapshot::new([
+        self.node.snapshot().and(self.connections.snapshot(OWN + control)).and(Snapshot::new([
             ("queued commands", self.slots.commands.len() + self.started.len()),
             ("queued results", self.slots.results.len()),
             ("queued inputs", self.inputs.len()),
@@ -54,10 +54,11 @@ impl EventLoop {
     }
 }
 
-impl Links {
+impl Connections {
     /// What the connections hold; `own` descriptors are those of the loop.
     fn snapshot(&self, own: usize) -> Snapshot {
-        let links = |which: fn(&Connection) -> bool| self.links.values().filter(|one| which(one)).count();
+        let links =
+            |which: fn(&Connection) -> bool| self.links.table.values().filter(|one| which(one)).count();
         let (sealed, addresses) = self.extents.held();
         Snapshot::new([
             ("links up", links(|one| matches!(one.link.phase, Phase::Up(_)))),
@@ -65,17 +66,17 @@ impl Links {
             ("links closing", links(|one| one.link.phase == Phase::Closing)),
             ("links with unsent bytes", links(|one| !one.is_through())),
             ("mapped rings", links(|one| one.socket.is_polled())),
-            ("peers whose messages wait for a link", self.pending.len()),
+            ("peers whose messages wait for a link", self.links.pending.len()),
             ("peers that wait for a descriptor", self.descriptors.waiting.len()),
-            ("arrivals", self.arrivals.len()),
+            ("arrivals", self.links.arrivals.len()),
             ("links to be read", self.unread.len()),
-            ("links to be written", self.dirty.len()),
-            ("connection deadlines", self.due.len()),
+            ("links to be written", self.links.dirty.len()),
+            ("connection deadlines", self.links.due.count()),
             ("bytes under way", self.memory.pieces.used() as usize),
             ("sealed files", sealed),
             ("reserved addresses", addresses),
             ("events", self.listeners_of_events.iter().map(|listener| listener.queued()).sum()),
-            ("descriptors", own + self.listeners.len() + self.links.len() + sealed),
+            ("descriptors", own + self.accepting.listeners.len() + self.links.table.len() + sealed),
         ])
     }
 }

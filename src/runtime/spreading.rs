@@ -10,9 +10,9 @@ use super::Peer;
 use super::call::Call;
 use super::change::Change;
 use super::command::ChangeAnswer;
+use super::connections::Connections;
 use super::event_loop::EventLoop;
 use super::handles::FuncHandle;
-use super::links::Links;
 use super::membership_function::NAME;
 use crate::chain::Time;
 
@@ -32,9 +32,9 @@ impl EventLoop {
     pub(super) fn change(&mut self, change: Change, answer: ChangeAnswer) {
         let now = self.clock.time();
         let changed = match change {
-            Change::Announce(peer) => self.links.announced(now, peer),
+            Change::Announce(peer) => self.connections.announced(now, peer),
             Change::Withdraw(id) => {
-                self.links.withdrawn(now, id);
+                self.connections.withdrawn(now, id);
                 self.reasons.0.remove(&id);
                 Ok(())
             }
@@ -45,10 +45,10 @@ impl EventLoop {
     }
 }
 
-impl Links {
+impl Connections {
     /// The ids whose addresses this node knows.
     pub(super) fn members(&self) -> Vec<Id> {
-        self.peering.book.ids().collect()
+        self.links.peering.book.ids().collect()
     }
 
     /// Learns a peer that a member announces. It never replaces a listed key, or the key that a link has proved: a node
@@ -57,24 +57,25 @@ impl Links {
     /// # Errors
     /// The reason of a rejection.
     fn announced(&mut self, now: Time, peer: Peer) -> Result<(), String> {
-        let (me, id) = (self.me, peer.id);
+        let (me, id) = (self.links.me, peer.id);
         if id == me {
             return Ok(());
         }
         let is_announced = self.announced.contains(&id);
-        let is_own = !is_announced && (self.peering.book.contains(id) || self.peering.book.key(id).is_some());
+        let is_own = !is_announced
+            && (self.links.peering.book.contains(id) || self.links.peering.book.key(id).is_some());
         if !is_own && !is_announced && self.announced.len() >= ANNOUNCED_MAX {
             return Err(format!(
                 "id {me} has {ANNOUNCED_MAX} announced ids and takes no more: withdraw some, or let its application learn id {id}"
             ));
         }
         if let Some(key) = peer.key {
-            let listed = self.peering.book.key(id);
-            self.peering.book.set_key(id, key);
+            let listed = self.links.peering.book.key(id);
+            self.links.peering.book.set_key(id, key);
             let contradicts =
-                listed.is_some_and(|listed| listed != key) || self.peering.contradicts(id).is_some();
+                listed.is_some_and(|listed| listed != key) || self.links.peering.contradicts(id).is_some();
             if contradicts {
-                self.peering.book.restore_key(id, listed);
+                self.links.peering.book.restore_key(id, listed);
                 let remedy = match is_announced {
                     true => "withdraw the id, and announce it again",
                     false => "its application must forget the id, and learn it with the new key",
@@ -92,12 +93,12 @@ impl Links {
     /// Forgets a peer that a member withdraws. The key that the application has listed for it stays, so that no node
     /// can return under that id with another key.
     fn withdrawn(&mut self, now: Time, id: Id) {
-        if id == self.me {
+        if id == self.links.me {
             return;
         }
-        let listed = self.peering.book.key(id).filter(|_| !self.announced.contains(&id));
+        let listed = self.links.peering.book.key(id).filter(|_| !self.announced.contains(&id));
         self.forget(now, id);
-        self.peering.book.restore_key(id, listed);
+        self.links.peering.book.restore_key(id, listed);
     }
 }
 
@@ -124,7 +125,7 @@ mod tests {
             };
             let outcome = node.wait(handle.unwrap()).unwrap();
             assert!(outcome.is_complete() && outcome.ids().iter().eq([3]), "{outcome:?}");
-            assert_eq!(node.event_loop().links.members(), members);
+            assert_eq!(node.event_loop().connections.members(), members);
         }
     }
 
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn announced_ids_have_a_bound_and_make_room_when_they_are_withdrawn() {
         let mut node = Node::builder(0).peers("1 unix:@one".parse().unwrap()).polled().unwrap();
-        let links = &mut node.event_loop_mut().links;
+        let links = &mut node.event_loop_mut().connections;
         let (now, peer) = (Time::default(), |id| Peer::new(id, "unix:@one".parse().unwrap()));
         let first = 2;
         let last = first + ANNOUNCED_MAX as Id;

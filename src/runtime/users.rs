@@ -56,7 +56,7 @@ mod tests {
         );
         let builder = crate::runtime::Node::builder(0).allow_users([7]).allow_users([8, 9]);
         let node = builder.polled().unwrap();
-        let users = &node.event_loop().links.local.users;
+        let users = &node.event_loop().connections.local.users;
         assert_eq!([7, 8, 9, 10].map(|user| users.admits(user)), [true, true, true, users.own == 10]);
         let (here, _there) = mio::net::UnixStream::pair().unwrap();
         assert!(Users::new(Vec::new()).check(&Socket::Unix(here)).is_ok());

@@ -63,6 +63,11 @@ pub trait Book {
 
     /// The key that is listed for an id.
     fn key(&self, id: Id) -> Option<PublicKey>;
+
+    /// The address of a peer, for people; `None` if it has none.
+    fn shown_address(&self, _id: Id) -> Option<String> {
+        None
+    }
 }
 
 /// The driver's facts about a connection with new bytes.

@@ -48,7 +48,7 @@ fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
     };
     call(&mut nodes, 0);
     for node in &mut nodes {
-        assert!(node.event_loop().links.has_rings());
+        assert!(node.event_loop().connections.has_rings());
         node.event_loop_mut().asked = Time::from_nanos(u64::MAX);
     }
     for data in [0, 64, 3 << 20] {
@@ -65,20 +65,20 @@ fn memory_for_long_data_is_given_back_when_nothing_comes() {
     let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; 5 << 20])).unwrap();
     assert!(drive(&mut nodes, &mut handle), "the call hangs");
     let node = nodes[1].event_loop_mut();
-    assert!(node.links.spare.is_held(), "the next call is to use it");
+    assert!(node.connections.spare.is_held(), "the next call is to use it");
     assert!(node.next_deadline().is_some(), "somebody must look when it is time");
     node.events = None;
     let soon = node.busy_until.plus(SPARE_LIMIT / 2);
     node.release_memory(soon);
-    assert!(node.links.spare.is_held());
+    assert!(node.connections.spare.is_held());
     // What was read meanwhile counts, and is counted once.
     let late = node.busy_until.plus(SPARE_LIMIT);
-    node.links.has_read = true;
+    node.connections.has_read = true;
     node.release_memory(late);
-    assert!(node.links.spare.is_held() && node.memory_until() == late.plus(SPARE_LIMIT));
+    assert!(node.connections.spare.is_held() && node.memory_until() == late.plus(SPARE_LIMIT));
     let late = late.plus(SPARE_LIMIT);
     node.release_memory(late);
-    assert!(!node.links.spare.is_held());
+    assert!(!node.connections.spare.is_held());
 }
 
 /// A call without an answer ends when its time is up though nothing comes, however far away the alarm was before: each sleep had its own limit once, and now none has.
@@ -249,8 +249,8 @@ fn a_cancelled_call_leaves_nothing_of_its_reply() {
     let mut nodes = pair(&functions, LinkKind::Unix);
     let mut handle = nodes[0].call(Call::new(func).ids(0..2)).unwrap();
     assert!(drive(&mut nodes, &mut handle), "the call hangs");
-    let links = &mut nodes[0].event_loop_mut().links;
-    let key = links.up(1).expect("they are linked");
+    let links = &mut nodes[0].event_loop_mut().connections;
+    let key = links.links.up(1).expect("they are linked");
     let [cancelled, other] = [7, 8].map(|sequence| CallId { root: 0, sequence });
     for call in [cancelled, other] {
         let kind = AnswerKind::Reply;
@@ -258,9 +258,9 @@ fn a_cancelled_call_leaves_nothing_of_its_reply() {
         let length = ResponseHead::LENGTH as u32;
         let mut frame = FrameHeader { length, kind: Kind::Response, flags: 0 }.emit().to_vec();
         head.emit(&mut frame);
-        links.links.get_mut(key).unwrap().feed(&frame, &AwaitsAll, &mut Vec::new()).unwrap();
+        links.links.table.get_mut(key).unwrap().feed(&frame, &AwaitsAll, &mut Vec::new()).unwrap();
     }
-    let is_idle = |links: &Links| links.links.link(key).unwrap().inbox.is_idle();
+    let is_idle = |links: &Connections| links.links.table.link(key).unwrap().inbox.is_idle();
     links.send(Time::default(), 1, Message::Cancel(cancelled));
     assert!(!is_idle(links), "the other reply still comes");
     links.send(Time::default(), 1, Message::Cancel(other));

@@ -35,10 +35,10 @@ fn now() -> Time {
 }
 
 /// Makes room, and returns the ids whose links are up after that.
-fn left(links: &mut Links, involved: &[Id]) -> Vec<Id> {
+fn left(links: &mut Connections, involved: &[Id]) -> Vec<Id> {
     links.descriptors.short = true;
     links.make_room(now(), Some(&involved.iter().copied().collect()));
-    let mut left = links.peers_up();
+    let mut left = links.links.peers_up();
     left.sort_unstable();
     left
 }
@@ -46,7 +46,7 @@ fn left(links: &mut Links, involved: &[Id]) -> Vec<Id> {
 #[test]
 fn the_longest_idle_link_of_a_stranger_that_no_call_uses_is_closed() {
     let (mut node, _others) = served();
-    let links = &mut node.event_loop_mut().links;
+    let links = &mut node.event_loop_mut().connections;
     assert_eq!(left(links, &[2]), [1, 2, 4], "id 1 is a peer, a call uses id 2, and id 4 came last");
     assert_eq!(left(links, &[2]), [1, 2]);
     assert!(!links.is_short() && links.may_find_room(now()));
@@ -55,7 +55,7 @@ fn the_longest_idle_link_of_a_stranger_that_no_call_uses_is_closed() {
 #[test]
 fn a_search_that_finds_nothing_is_not_repeated_at_once() {
     let (mut node, _others) = served();
-    let links = &mut node.event_loop_mut().links;
+    let links = &mut node.event_loop_mut().connections;
     (links.descriptors.few, links.descriptors.most) = (4, 6);
     assert_eq!(left(links, &[2, 3, 4]), [1, 2, 3, 4]);
     let later = now().plus(PAUSE);
@@ -66,16 +66,16 @@ fn a_search_that_finds_nothing_is_not_repeated_at_once() {
     // A descriptor that the system itself lacks is another reason to search.
     links.none_to_accept(now());
     assert!(links.is_short() && links.may_find_room(now()));
-    assert_eq!(links.accept_again, Some(now().plus(PAUSE)));
+    assert_eq!(links.accepting.again, Some(now().plus(PAUSE)));
     // As soon as there is room, accepting goes on.
     assert_eq!(left(links, &[3, 4]), [1, 3, 4]);
-    assert_eq!(links.accept_again, Some(now()));
+    assert_eq!(links.accepting.again, Some(now()));
 }
 
 #[test]
 fn the_number_of_links_decides_when_descriptors_are_short() {
     let (mut node, _others) = served();
-    let links = &mut node.event_loop_mut().links;
+    let links = &mut node.event_loop_mut().connections;
     (links.descriptors.few, links.descriptors.most) = (5, 4);
     links.one_more();
     assert!(!links.is_short() && !links.is_full());
@@ -91,41 +91,41 @@ fn the_number_of_links_decides_when_descriptors_are_short() {
 fn a_peer_that_found_no_descriptor_is_connected_when_there_is_one() {
     let (mut node, _others) = served();
     let listener = Listener::bind(&LinkKind::Unix.fresh_address(9)).unwrap();
-    let links = &mut node.event_loop_mut().links;
-    links.peering.book.insert(9, listener.address().unwrap());
-    links.pending.push(Time::default(), 9, Message::Ping);
+    let links = &mut node.event_loop_mut().connections;
+    links.links.peering.book.insert(9, listener.address().unwrap());
+    links.links.pending.push(Time::default(), 9, Message::Ping);
     links.none_to_connect(9);
     assert!(links.descriptors.none_left && links.descriptors.waiting.contains(&9));
-    let before = links.links.len();
+    let before = links.links.table.len();
     left(links, &[]);
-    assert_eq!(links.links.len(), before, "one is closed, and one opened");
-    assert_eq!(links.peering.want(9), crate::link::peering::LinkStatus::Coming);
+    assert_eq!(links.links.table.len(), before, "one is closed, and one opened");
+    assert_eq!(links.links.peering.want(9), crate::link::peering::LinkStatus::Coming);
     // Without a message for it nothing is opened.
-    links.pending.forget(9);
+    links.links.pending.forget(9);
     links.none_to_connect(8);
     left(links, &[2, 3, 4]);
-    assert!(links.links.len() == before && links.descriptors.waiting.is_empty());
+    assert!(links.links.table.len() == before && links.descriptors.waiting.is_empty());
 }
 
 /// The links that were used last are remembered, at places that some ids share.
 #[test]
 fn the_link_to_an_id_is_its_own() {
     let (mut node, _others) = serve(&[1, 65, 129]);
-    let links = &mut node.event_loop_mut().links;
+    let links = &mut node.event_loop_mut().connections;
     for id in [1, 65, 1, 129, 129, 65, 7] {
-        let up = links.up(id);
-        assert_eq!(links.link_up(id).map(|(.., key)| key), up);
+        let up = links.links.up(id);
+        assert_eq!(links.links.link_up(id).map(|(.., key)| key), up);
         assert_eq!(up.is_some(), id != 7);
     }
     left(links, &[65]);
-    assert_eq!(links.link_up(129).map(|(.., key)| key), links.up(129));
+    assert_eq!(links.links.link_up(129).map(|(.., key)| key), links.links.up(129));
 }
 
 /// A limit that is raised while the node runs counts as soon as somebody connects.
 #[test]
 fn the_limit_of_descriptors_is_read_again_before_connections_are_accepted() {
     let (mut node, _others) = serve(&[]);
-    let links = &mut node.event_loop_mut().links;
+    let links = &mut node.event_loop_mut().connections;
     let counts = |of: &Descriptors| (of.limit, of.few, of.most);
     let expected = counts(&links.descriptors);
     (links.descriptors.limit, links.descriptors.few, links.descriptors.most) = (1, 2, 3);
@@ -148,6 +148,6 @@ fn a_link_that_makes_room_is_reported_as_closed() {
         lost.collect::<Vec<_>>()
     };
     assert_eq!(lost(), []);
-    left(&mut node.event_loop_mut().links, &[2]);
+    left(&mut node.event_loop_mut().connections, &[2]);
     assert_eq!(lost(), [(3, Loss::Closed)]);
 }

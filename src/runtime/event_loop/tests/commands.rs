@@ -117,7 +117,7 @@ fn a_node_that_ends_starts_no_call_and_keeps_to_its_first_limit() {
     shut_down(&node, Duration::ZERO);
     turns(&mut node, 2);
     assert_eq!(late.test(), Some(Err(CallError::Ended)));
-    assert!(node.event_loop().links.members().is_empty());
+    assert!(node.event_loop().connections.members().is_empty());
     assert!(!node.event_loop().has_ended() && flying.test().is_none());
     // Of memory for the next call nothing is left to be given back.
     let idle = node.event_loop().memory_until();

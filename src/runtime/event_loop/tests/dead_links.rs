@@ -42,8 +42,8 @@ fn end(nodes: &mut [PolledNode; 2], handle: &mut CallHandle) -> Result<Outcome, 
 
 /// The only link of a node.
 fn only_link(node: &EventLoop) -> LinkKey {
-    let id = node.links.peers_up()[0];
-    node.links.up(id).unwrap()
+    let id = node.connections.links.peers_up()[0];
+    node.connections.links.up(id).unwrap()
 }
 
 /// A link that died while it was idle (a NAT forgot it) took the next call with it, 10 s later: the system was asked to watch neither side.
@@ -65,9 +65,9 @@ fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
         let mut handle = nodes[0].call(Call::new(func).ids(0..2)).unwrap();
         assert!(drive(&mut nodes, &mut handle), "the call hangs");
         for node in &mut nodes {
-            let links = &mut node.event_loop_mut().links;
-            let key = links.up(links.peers_up()[0]).unwrap();
-            let socket = links.links.get(key).unwrap().socket.descriptor();
+            let links = &mut node.event_loop_mut().connections;
+            let key = links.links.up(links.links.peers_up()[0]).unwrap();
+            let socket = links.links.table.get(key).unwrap().socket.descriptor();
             let system = socket2::SockRef::from(&socket);
             let limit = system.tcp_user_timeout().unwrap();
             let set = system.keepalive().unwrap().then(|| {
@@ -92,7 +92,7 @@ fn an_announced_pause_is_granted_by_the_system_too() {
     for (pause, expected) in [(300, 320), (0, 320), (100, 320), (600, 620)] {
         nodes[1].pause(Duration::from_secs(pause)).unwrap();
         let limit = |node: &EventLoop| {
-            let link = node.links.links.get(only_link(node)).unwrap();
+            let link = node.connections.links.table.get(only_link(node)).unwrap();
             socket2::SockRef::from(&link.socket.descriptor()).tcp_user_timeout().unwrap().unwrap()
         };
         // More turns than the announcement takes, fewer than a hang.
@@ -108,15 +108,15 @@ fn an_announced_pause_is_granted_by_the_system_too() {
 fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
     let other = nodes[1].event_loop_mut();
     let key = only_link(other);
-    let socket = other.links.links.get(key).unwrap().socket.descriptor();
+    let socket = other.connections.links.table.get(key).unwrap().socket.descriptor();
     // What comes is not read: the system says at once that the connection is gone.
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
     let now = other.ask_time();
-    other.links.close(now, key, "the test breaks it");
+    other.connections.close(now, key, "the test breaks it");
     other.take_in();
     let key = only_link(nodes[0].event_loop());
     // The system of this side learns of it without a turn of the node: bounded by the test's own limit.
-    while !nodes[0].event_loop().links.links.get(key).unwrap().socket.is_ended() {
+    while !nodes[0].event_loop().connections.links.table.get(key).unwrap().socket.is_ended() {
         std::thread::yield_now();
     }
     key
@@ -135,8 +135,8 @@ fn a_request_of_which_no_byte_was_written_goes_out_on_a_fresh_link() {
         let mut handle = nodes[0].caller().call(Call::new(func).ids(0..2).data(vec![1; data])).unwrap();
         let node = nodes[0].event_loop_mut();
         node.serve_mail();
-        node.links.flush(&node.clock);
-        assert!(node.links.links.get(dead).is_some(), "its end is not known yet");
+        node.connections.flush(&node.clock);
+        assert!(node.connections.links.table.get(dead).is_some(), "its end is not known yet");
         let outcome =
             end(&mut nodes, &mut handle).unwrap_or_else(|error| panic!("with {data} bytes: {error}"));
         assert!(outcome.is_complete());
@@ -156,7 +156,7 @@ fn a_request_that_was_written_is_not_sent_again() {
     let mut handle = nodes[0].caller().call(Call::new(func).ids(0..2)).unwrap();
     let node = nodes[0].event_loop_mut();
     node.serve_mail();
-    node.links.flush(&node.clock);
+    node.connections.flush(&node.clock);
     break_unnoticed(&mut nodes);
     let error = end(&mut nodes, &mut handle).unwrap_err().to_string();
     assert!(error.contains("id 1, link") || error.contains("the connection"), "{error}");

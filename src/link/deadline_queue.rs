@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use super::peering::LinkKey;
 use crate::chain::Time;
-use crate::link::peering::LinkKey;
 
 /// The owner of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum DeadlineOwner {
+pub enum DeadlineOwner {
     /// A connection that is being closed.
     Link(LinkKey),
     /// A link with unfinished requests, whose missing parts must arrive before the deadline.
@@ -20,30 +20,32 @@ pub(super) enum DeadlineOwner {
 /// The deadlines, soonest first: one for each connection that is being closed, and one for each link with unfinished
 /// requests.
 #[derive(Debug, Default)]
-pub(super) struct DeadlineQueue(BTreeSet<(Time, DeadlineOwner)>);
+pub struct DeadlineQueue(BTreeSet<(Time, DeadlineOwner)>);
 
 impl DeadlineQueue {
-    pub(super) fn add(&mut self, at: Time, what: DeadlineOwner) {
+    /// Adds a deadline.
+    pub fn add(&mut self, at: Time, what: DeadlineOwner) {
         self.0.insert((at, what));
     }
 
-    pub(super) fn remove(&mut self, at: Time, what: DeadlineOwner) {
+    /// Removes a deadline.
+    pub fn remove(&mut self, at: Time, what: DeadlineOwner) {
         self.0.remove(&(at, what));
     }
 
     /// Number of deadlines.
     #[cfg(feature = "snapshot")]
-    pub(super) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The soonest deadline.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub fn next(&self) -> Option<Time> {
         self.0.first().map(|(at, _)| *at)
     }
 
     /// Takes the next expired deadline.
-    pub(super) fn pop(&mut self, now: Time) -> Option<DeadlineOwner> {
+    pub fn pop(&mut self, now: Time) -> Option<DeadlineOwner> {
         match self.next() {
             Some(at) if at <= now => self.0.pop_first().map(|(_, what)| what),
             _ => None,
