@@ -125,6 +125,7 @@ impl Engine {
                 process: None,
                 command: parts.supervisor,
                 starts_at_once: parts.starts_at_once,
+                lost: None,
             },
             stdio: Stdio::new(parts.outflow),
             over: false,
@@ -387,7 +388,12 @@ impl Engine {
 
     /// The supervisor is gone: nothing can be started, and the ends of running processes are not reported.
     pub(super) fn lose_supervisor(&mut self, error: &io::Error) {
-        self.warn(format!("the keeper of this host's processes is gone ({error}): its processes are lost"));
+        let why = error.to_string();
+        // A second one that has started nothing is no news.
+        if self.supervisor.lost.as_ref() != Some(&why) || !self.local.alive.is_empty() {
+            self.warn(format!("the keeper of this host's processes is gone ({why}): its processes are lost"));
+            self.supervisor.lost = Some(why);
+        }
         let supervisor = self.supervisor.process.take();
         self.sources.forget(
             Source::Supervisor,

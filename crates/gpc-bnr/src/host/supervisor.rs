@@ -21,4 +21,6 @@ pub(super) struct SupervisorState {
     pub(super) command: SupervisorCommand,
     /// Whether this node runs processes for certain, so the supervisor is started at once.
     pub(super) starts_at_once: bool,
+    /// Why the last one was lost. The next one may be lost for the same reason, which is then not repeated.
+    pub(super) lost: Option<String>,
 }

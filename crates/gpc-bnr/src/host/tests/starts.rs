@@ -174,6 +174,22 @@ fn with_the_supervisor_all_processes_are_lost_and_starts_fail() {
     rig.assert_empty();
 }
 
+/// A sandbox denied what a supervisor needs: the one that is started with the node ended, and so did the one for the
+/// first group. The reason stood there twice, where the start was ordered after the first end.
+#[test]
+fn a_second_supervisor_that_is_lost_for_the_same_reason_is_no_news_unless_it_had_processes() {
+    let mut rig = Rig::new();
+    let warnings =
+        |rig: &Rig| rig.events.try_iter().filter(|event| matches!(event, HostEvent::Warning(_))).count();
+    for (why, alive, told) in
+        [("no", 0, 1), ("no", 0, 0), ("it died", 0, 1), ("it died", 1, 1), ("it died", 0, 0)]
+    {
+        rig.engine.local.alive.extend((0..alive).map(|rank| Member { group: GroupId(9), rank }));
+        rig.engine.lose_supervisor(&std::io::Error::other(why));
+        assert_eq!(warnings(&rig), told, "{why}, with {alive} processes");
+    }
+}
+
 #[test]
 fn members_of_a_group_meet_and_read_what_was_put() {
     let mut rig = Rig::new();

@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::processes::size::OWN_KIB_MAX;
 use crate::processes::support::{Gpc, coverage, ids, until};
@@ -63,20 +64,33 @@ fn a_process_that_is_killed_while_data_pass_through_it_ends_the_call() {
     }
 }
 
+/// Starts a partial call and kills id 2 while data pass through it; `None` if it was over before that.
+fn partial_call_without(link: &str, data: &tempfile::NamedTempFile) -> Option<Value> {
+    let call = Gpc::start(&format!(
+        "call digest -n 5 --tree chain --link {link} --forward-first --partial --time-limit 2m --output json --data {}",
+        data.path().display()
+    ));
+    let mut runs = false;
+    until("data come, or all have passed", || {
+        let kept = call.find_node(2).and_then(|node| node.own_kib_max_if_alive());
+        runs |= kept.is_some();
+        kept > Some(OWN_KIB_MAX + (2 << 10)) || runs && kept.is_none()
+    });
+    let killed = call.find_node(2).is_some_and(|node| node.kill_if_alive(Signal::KILL));
+    let value = call.end().json();
+    (killed && coverage(&value)[0] < 5).then_some(value)
+}
+
 /// Data that an adopter may request are retained, and the other processes succeed.
+///
+/// A busy machine let all data pass before this test saw that some had come.
 #[test]
 fn a_partial_call_goes_on_without_a_process_that_is_killed_while_data_pass() {
     let data = zeros(24 * MIB);
     for link in ["unix", "shm"] {
-        let call = Gpc::start(&format!(
-            "call digest -n 5 --tree chain --link {link} --forward-first --partial --time-limit 2m --output json --data {}",
-            data.path().display()
-        ));
-        let kept = || call.find_node(2).and_then(|node| node.own_kib_max_if_alive());
-        until("data come", || kept() > Some(OWN_KIB_MAX + (2 << 10)));
-        call.node(2).kill(Signal::KILL);
-        let ended = call.end();
-        let value = ended.json();
+        let value = (0..20).find_map(|_| partial_call_without(link, &data));
+        let value =
+            value.expect("a kill in time: a call takes a hundred times as long as a look at its process");
         let replies: Vec<&str> = value["replies"]
             .as_array()
             .unwrap()

@@ -196,6 +196,11 @@ impl Process {
         kill_process(self.pid, signal).unwrap();
     }
 
+    /// The same; false if the process is gone.
+    pub(crate) fn kill_if_alive(&self, signal: Signal) -> bool {
+        kill_process(self.pid, signal).is_ok()
+    }
+
     /// Returns a file of the system about the process; empty if it has ended.
     pub(crate) fn read(&self, file: &str) -> Vec<u8> {
         fs::read(self.proc.join(file)).unwrap_or_default()
