@@ -838,8 +838,8 @@ int cgpc_start(struct cgpc_context *context,
 // Starts the node of a context as one of the processes that a launcher started, such as mpiexec, mpirun, srun or gpc
 // run: over PMI-1, PMI-2 or PMIx, or by a rule (plain Slurm, Kubernetes). The launcher says which id this process has
 // and how many there are; when the call returns, each id can call each other one. All processes call it. With
-// CGPC_POLLED the calling thread drives the node meanwhile. Of the options, `id`, `listen`, `peers`, `job`, `secret`
-// and `key` are not used.
+// CGPC_POLLED the calling thread drives the node meanwhile, and nothing has a thread but libpmix, whose calls may
+// block. Of the options, `id`, `listen`, `peers`, `job`, `secret` and `key` are not used.
 //
 // Errors: CGPC_ERR_NO_LAUNCHER if the environment names no launcher, CGPC_ERR_BOOTSTRAP if the others are not found
 // within `limit_us`, and those of cgpc_start. Not from within functions.

@@ -2,6 +2,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,22 @@ static void finalize_all(cgpc_context **contexts, uint32_t count) {
     for (id = 0; id < count; id++) {
         OK(cgpc_finalize(contexts[id], 1000000));
     }
+}
+
+/* Number of threads of this process. */
+#if defined(__GNUC__)
+__attribute__((unused))
+#endif
+static int threads(void) {
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    CHECK(tasks != NULL);
+    while ((task = readdir(tasks)) != NULL) {
+        count += task->d_name[0] != '.';
+    }
+    closedir(tasks);
+    return count;
 }
 
 #endif
