@@ -124,8 +124,14 @@ impl From<CallError> for Error {
             CallError::Taken => CGPC_ERR_STATE,
             _ => CGPC_ERR_INTERNAL,
         };
-        Error::new(status, error.to_string())
+        Error::new(status, in_c(error.to_string()))
     }
+}
+
+/// A message of the library with the names that its functions have in C.
+fn in_c(message: String) -> String {
+    let names = [("`CallHandle::on_end`", "cgpc_call_on_end"), ("PolledNode::wait", "cgpc_call_wait")];
+    names.iter().fold(message, |message, (rust, c)| message.replace(rust, c))
 }
 
 impl From<MembershipError> for Error {
@@ -200,6 +206,19 @@ mod tests {
         let error = Error::of_cause(&cause);
         assert_eq!(error.cause, Some(Origin { id: 7, stage: 2, kind: 1, code: -3 }));
         assert_eq!((error.status, error.message), (CGPC_ERR_CALL, cause.to_string()));
+    }
+
+    /// A C program was told to use functions of Rust.
+    #[test]
+    fn messages_name_functions_of_c() {
+        for error in [
+            CallError::NotDriven,
+            CallError::Deadlock(chained_gpc::runtime::Deadlock::Driver),
+            CallError::Deadlock(chained_gpc::runtime::Deadlock::Workers),
+        ] {
+            let message = Error::from(error).message;
+            assert!(message.contains("cgpc_call_") && !message.contains("::"), "{message}");
+        }
     }
 
     #[test]
