@@ -25,7 +25,7 @@
  * - A name that another plug-in or the program has is CGPC_ERR_FUNCTION: return it from `load`, and the program ends
  *   with the reason.
  * - The library is never unloaded. Functions run on threads of the program, several at a time if the node has several
- *   workers. A function that crashes ends the node.
+ *   workers; the nodes of `gpc` have one, and no named executors. A function that crashes ends the node.
  * - Functions must not throw and not longjmp: in C++, catch all exceptions and return CGPC_ERR_EXCEPTION. */
 
 #ifndef CHAINED_GPC_PLUGIN_H

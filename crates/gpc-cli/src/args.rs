@@ -113,7 +113,7 @@ pub enum Command {
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = CALL_EXAMPLES, override_usage = CALL_USAGE)]
 pub struct CallArgs {
-    /// Function to call: echo, facts, digest, sleep, fail, sum, fill, or one of a library of --load
+    /// Function to call: echo, facts, digest, sleep, fail, sum, fill, or one of a plug-in (--load)
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
@@ -124,18 +124,18 @@ pub struct CallArgs {
     pub n: Option<u32>,
 
     /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE, a tree of
-    /// --load or, if the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, with IMPI
+    /// a plug-in or, if the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, with IMPI
     /// hosts+binomial
     #[arg(long, value_name = "TREE")]
     pub tree: Option<TreeName>,
 
-    /// Library of functions, callbacks and trees (chained_gpc_plugin.h), for this process and those that it starts. A
-    /// path, which is not searched for. May be repeated
+    /// Path of a plug-in: a library of functions, callbacks and trees (see chained_gpc_plugin.h), for this process and
+    /// those that it starts. May be repeated
     #[arg(long, value_name = "LIB")]
     pub load: Vec<PathBuf>,
 
-    /// Function of a library that merges the reply of each child into that of its parent, instead of one reply for
-    /// each id
+    /// Callback of a plug-in, which merges the reply of each child into that of its parent. Without it, each id has a
+    /// reply
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub callback: Option<String>,
 

@@ -84,9 +84,12 @@ mod tests {
         let (rest, paths) = taken_from(&line, &["node", "--launched"]);
         assert_eq!(rest, words("gpc node --launched c.so --id 7"));
         assert_eq!(paths, ["/a.so", "/b"].map(PathBuf::from));
-        for line in
-            ["gpc node --id 7 --load /a.so", "gpc call --load /a.so", "gpc node --launched --load", "gpc"]
-        {
+        for line in [
+            "gpc node --id 7 --load /a.so",
+            "gpc call echo --load /a.so",
+            "gpc node --launched --load",
+            "gpc",
+        ] {
             let line = words(line);
             assert_eq!(taken_from(&line, &["node", "--launched"]), (line.clone(), vec![]), "{line:?}");
         }

@@ -38,8 +38,8 @@ pub struct NodeArgs {
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
-    /// Library of functions, callbacks and trees (chained_gpc_plugin.h) that calls may name. A path, which is not
-    /// searched for. May be repeated
+    /// Path of a plug-in: a library of functions, callbacks and trees (see chained_gpc_plugin.h) that calls may name.
+    /// May be repeated
     #[arg(long, value_name = "LIB")]
     pub load: Vec<PathBuf>,
 

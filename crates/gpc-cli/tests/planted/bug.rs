@@ -265,17 +265,21 @@ pub(super) fn is_source(file: &str) -> bool {
     (of_crate || file.starts_with("src/") || file.starts_with("trees/src/")) && !file.contains("..")
 }
 
-/// Returns the path of the function for the switch, in the crate of a file.
-fn switch_home(file: &str) -> &'static str {
+/// Returns the question whether a bug is switched on, for the crate of a file.
+fn switch_of(file: &str, bug: &str) -> String {
     let of = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
-    match file {
+    let home = match file {
+        // It depends on nothing.
+        _ if of(&["crates/gpc-plugin/"]) => {
+            return format!("std::env::var_os(\"GPC_PLANTED\").is_some_and(|on| on == {bug:?})");
+        }
         _ if of(&["trees/"]) => "crate",
         // These depend on the library; the others have both.
-        _ if of(&["crates/gpc-bnr/", "crates/gpc-impi/", "crates/gpc-pmix/", "crates/gpc-rendezvous/"]) => {
-            "chained_gpc::trees"
-        }
+        _ if of(&["crates/gpc-bnr/", "crates/gpc-capi/", "crates/gpc-impi/"]) => "chained_gpc::trees",
+        _ if of(&["crates/gpc-pmix/", "crates/gpc-rendezvous/"]) => "chained_gpc::trees",
         _ => "gpc_trees",
-    }
+    };
+    format!("{home}::planted({bug:?})")
 }
 
 /// Plants the pieces of all bugs in a file's text, each behind its switch.
@@ -283,7 +287,6 @@ fn switch_home(file: &str) -> &'static str {
 /// # Errors
 /// A message, if the text of a piece does not occur exactly once, or two pieces overlap.
 pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<Planted, String> {
-    let home = switch_home(file);
     let mut places: BTreeMap<usize, (&Bug, &Piece)> = BTreeMap::new();
     for bug in bugs {
         for piece in bug.pieces.iter().filter(|piece| piece.file == file) {
@@ -299,9 +302,7 @@ pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<Planted, S
             text.get(done..at).ok_or_else(|| format!("{}: it overlaps another in {file}", bug.name))?;
         changed.text.push_str(before);
         let begin = changed.text.len();
-        changed
-            .text
-            .push_str(&piece.replacement.replace(SWITCH, &format!("{home}::planted({:?})", bug.name)));
+        changed.text.push_str(&piece.replacement.replace(SWITCH, &switch_of(file, &bug.name)));
         changed.places.push((begin..changed.text.len(), bug.name.clone()));
         done = at + piece.find.len();
     }

@@ -2,9 +2,13 @@
 #![allow(unsafe_code, reason = "a plug-in defines a symbol of C")]
 
 use std::cell::Cell;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
-use chained_gpc::{Call, CallbackHandle, CauseKind, FuncHandle, Functions, LinkKind, LocalNodes, TreeName};
-use gpc_capi::abi::{loading, plugin};
+use chained_gpc::{
+    Call, CallbackHandle, CauseKind, FuncHandle, Functions, LinkKind, LocalNodes, Tree, TreeName,
+};
+use gpc_capi::abi::{loading, plugin, types};
 use gpc_plugin::{Child, Failure, PANICKED, Plugin, Refused, Reply, Request, Token};
 
 gpc_plugin::plugin!(load);
@@ -13,6 +17,12 @@ thread_local! {
     /// Whether the plug-in refuses. It is loaded by the thread of a test.
     static REFUSES: Cell<bool> = const { Cell::new(false) };
 }
+
+/// The reply of id 1 in a call of `first-is-last`.
+static FIRST: (Mutex<Option<Token>>, Condvar) = (Mutex::new(None), Condvar::new());
+
+/// Time limit of what takes no time unless something is broken.
+const LIMIT: Duration = Duration::from_secs(10);
 
 type R<'a> = Request<'a>;
 
@@ -23,7 +33,7 @@ fn load(plugin: &Plugin) -> Result<(), Refused> {
     plugin.func("where", |request: &R<'_>, reply: &mut Reply<'_>| {
         let parent = request.parent().map_or("-".into(), |parent| parent.to_string());
         let (me, root, position, total) = (request.me(), request.root(), request.position(), request.total());
-        let limited = request.remaining() > std::time::Duration::ZERO && !request.is_cancelled();
+        let limited = request.remaining() > Duration::ZERO && !request.is_cancelled();
         reply.set_header(request.header());
         reply.header().reverse();
         reply.append(format!("{me} {parent} {root} {position} {total} ").as_bytes());
@@ -62,6 +72,31 @@ fn load(plugin: &Plugin) -> Result<(), Refused> {
             });
         }
     })?;
+    // Id 1 replies once the reply of id 2 has been merged.
+    plugin.deferring("first-is-last", |request: &R<'_>, token: Token| match request.me() {
+        1 => {
+            *FIRST.0.lock().unwrap() = Some(token);
+            FIRST.1.notify_all();
+        }
+        2 => drop(std::thread::spawn(move || {
+            // Id 1 may not have begun yet.
+            let first = FIRST.0.lock().unwrap();
+            drop(FIRST.1.wait_timeout_while(first, LIMIT, |first| first.is_none()).unwrap());
+            token.reply(b"", b"");
+        })),
+        _ => token.reply(b"", b""),
+    })?;
+    plugin.commutative().callback(
+        "frees-the-first",
+        |_: &R<'_>, child: &Child<'_>, own: &mut Reply<'_>| {
+            own.append(child.from.to_string().as_bytes());
+            if child.from == 2 {
+                let first = FIRST.0.lock().unwrap().take().ok_or("id 1 has not begun")?;
+                first.reply(b"", b"");
+            }
+            Ok(())
+        },
+    )?;
     plugin.tree("split-panics", |_| panic!("no tree"))?;
     plugin.tree("pairs", |n| (1..n).step_by(2).map(|at| 2.min(n - at)).collect())
 }
@@ -102,6 +137,17 @@ fn callbacks_phases_and_trees_merge() {
     assert_eq!(outcome.data(), &b"yes<1yes<2yes>><3yes<4yes>>"[..]);
     let counts = Call::new(FuncHandle::phased("counts")).ids(0..5);
     assert_eq!(nodes.root().call(counts).unwrap().wait().unwrap().data(), &[5][..]);
+}
+
+/// In the order of the ids, id 2 would wait for id 1, which waits for id 2.
+#[test]
+fn a_commutative_callback_gets_replies_as_they_arrive() {
+    let functions = Functions::new();
+    let nodes = nodes(&functions);
+    let call = Call::new(FuncHandle::named("first-is-last")).ids([0, 1, 2]).tree(Tree::Flat);
+    let call = call.callback(CallbackHandle::named("frees-the-first")).limit(LIMIT);
+    let outcome = nodes.root().call(call).unwrap().wait().unwrap();
+    assert_eq!(outcome.data(), &b"21"[..]);
 }
 
 #[test]
@@ -147,6 +193,16 @@ fn a_plugin_refuses_with_a_text_and_a_name_is_taken_once() {
     REFUSES.set(true);
     let why = loading::register(&exported(), &Functions::new());
     assert_eq!(why.unwrap_err(), "not on this   machine");
+    // What one plug-in has said is not what the next one says.
+    unsafe extern "C-unwind" fn silent(
+        _: *const plugin::cgpc_plugin_table,
+        _: *mut types::cgpc_context,
+    ) -> i32 {
+        gpc_capi::status::CGPC_ERR_UNSUPPORTED
+    }
+    let silent = plugin::cgpc_plugin { load: Some(silent), ..exported() };
+    let why = loading::register(&silent, &Functions::new());
+    assert_eq!(why.unwrap_err(), "its function `load` returned -18 (not supported here)");
 }
 
 #[test]

@@ -65,6 +65,13 @@ fn a_caller_without_the_library_watches() {
     let ended = run(&set.line("load"));
     let said = "gpc: id 0, this process, has no function named `load`; it has: digest, echo, facts, fail, fill, sleep, sum; --load LIB adds those of a library, and with --watch this process does not execute it\n";
     assert_eq!((ended.code(), &*ended.stderr), (Some(2), said));
+    // A process that this one starts has no other functions.
+    let ended = run("call load -n 3 --watch");
+    assert!(
+        ended.code() == Some(2) && ended.stderr.starts_with("gpc: id 0, this process"),
+        "{}",
+        ended.stderr
+    );
     // It merges the replies of its children, also if it watches.
     let ended = run(&set.line("load --watch --callback least"));
     let said = "gpc: id 0, this process, has no function named `least`";

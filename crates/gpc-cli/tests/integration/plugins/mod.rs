@@ -195,15 +195,15 @@ fn two_libraries_do_not_share_a_name() {
 fn a_library_is_not_searched_for() {
     let Some(built) = Built::with("cc") else { return };
     std::fs::rename(built.in_c(), built.path("c.so")).unwrap();
-    let gpc = |folder: &Path| {
+    let gpc = |folder: &Path, searched: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpc"));
         command.args(["call", "load", "-n", "3", "--load", "c.so"]).current_dir(folder);
-        command.env("LD_LIBRARY_PATH", built.folder.path());
+        command.env("LD_LIBRARY_PATH", searched);
         gpc_test_support::process::finished(command)
     };
-    let (status, out, error) = gpc(built.folder.path());
+    let (status, out, error) = gpc(built.folder.path(), Path::new("/"));
     assert!(status == Some(0) && out.contains("done 3 of 3"), "{out}{error}");
-    let (status, _, error) = gpc(Path::new("/"));
+    let (status, _, error) = gpc(Path::new("/"), built.folder.path());
     assert!(status == Some(1) && error.starts_with("gpc: cannot load c.so: No such file"), "{error}");
 }
 
