@@ -124,8 +124,8 @@ pub struct CallArgs {
     pub n: Option<u32>,
 
     /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE, a tree of
-    /// a plug-in or, if the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, with IMPI
-    /// hosts+binomial
+    /// a plug-in or, if the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, with
+    /// IMPI hosts+binomial
     #[arg(long, value_name = "TREE")]
     pub tree: Option<TreeName>,
 
