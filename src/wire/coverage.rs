@@ -224,7 +224,7 @@ mod tests {
     fn runs_over_more_ids_than_there_are_are_refused() {
         let run = |status: u8, count: u32| [&[status, 0, 0, 0][..], &count.to_le_bytes()].concat();
         let all = run(0, u32::MAX);
-        assert_eq!(Coverage::parse(&all).unwrap().len(), u32::MAX.into());
+        assert_eq!(Coverage::parse(&all).unwrap().len(), u64::from(u32::MAX));
         for status in [0, 1] {
             assert!(Coverage::parse(&[all.clone(), run(status, 1)].concat()).is_err());
         }

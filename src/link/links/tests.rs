@@ -1,6 +1,8 @@
 //! What is sent where there is no link yet, on which link it leaves, and what a loss takes along: nodes whose
 //! connections are two streams of bytes in memory.
 
+mod long;
+
 use std::collections::VecDeque;
 
 use gpc_trees::{IdList, Tree};
@@ -11,9 +13,14 @@ use super::*;
 use crate::link::event::Context;
 use crate::link::peering::{FeedContext, Identity, PublicKey, Strictness, Transport};
 use crate::link::{HIWATER, Lost};
-use crate::wire::{CauseKind, Job, Request};
+use crate::wire::body::Spare;
+use crate::wire::budget::Budget;
+use crate::wire::{CauseKind, Job, Request, Response};
 
 const CALL: CallId = CallId { root: 0, sequence: 1 };
+
+/// Longest reply, bytes.
+const REPLY_MAX: u64 = 16 << 20;
 
 /// Everybody with an id below four is a peer.
 #[derive(Debug)]
@@ -46,7 +53,7 @@ impl Context for AwaitsAll {
     }
 
     fn reply_max(&self) -> u64 {
-        1 << 20
+        REPLY_MAX
     }
 }
 
@@ -83,6 +90,13 @@ struct Pair {
     wires: Vec<Wire>,
     /// Whether connections cannot be opened.
     unreachable: bool,
+    /// Whether requests are consumed by the test, and not as they come.
+    holds: bool,
+    /// What each node's links may hold of what its peers send, and for its peers.
+    memory: [Budget; 2],
+    /// Requests and responses as they came, those that are held.
+    requests: [VecDeque<Arc<Request>>; 2],
+    responses: [Vec<Response>; 2],
     /// The messages that each node has got, and the losses.
     messages: [Vec<CallId>; 2],
     losses: [Vec<Lost>; 2],
@@ -108,6 +122,10 @@ impl Pair {
             nodes: [links(0), links(1)],
             wires: Vec::new(),
             unreachable: false,
+            holds: false,
+            memory: [0, 1].map(|id| Budget::new(1 << 30, format!("id {id}"))),
+            requests: Default::default(),
+            responses: Default::default(),
             messages: Default::default(),
             losses: Default::default(),
         }
@@ -144,7 +162,13 @@ impl Pair {
             match arrival {
                 Arrival::Input(Input::Message { message: Message::Request(request), from }) => {
                     self.messages[at].push(request.call);
-                    self.nodes[at].consumed(from);
+                    match self.holds {
+                        true => self.requests[at].push_back(request),
+                        false => self.nodes[at].consumed(from),
+                    }
+                }
+                Arrival::Input(Input::Message { message: Message::Response(response), .. }) => {
+                    self.responses[at].push(response);
                 }
                 Arrival::Input(_) => {}
                 Arrival::Lost(lost) => self.losses[at].push(lost),
@@ -155,10 +179,13 @@ impl Pair {
     /// A connection is opened, and the other node has accepted it.
     fn connect(&mut self, at: usize) {
         let (other, wire, now) = (1 - at, self.wires.len(), self.now);
-        let end = |phase| End { link: Link::new(phase), wire };
         let mut keys = [LinkKey(0); 2];
-        keys[at] = self.nodes[at].table.put(end(Phase::Connecting(other as Id)));
-        keys[other] = self.nodes[other].table.put(end(Phase::Greeting));
+        for (node, phase) in [(at, Phase::Connecting(other as Id)), (other, Phase::Greeting)] {
+            let (mut link, memory) = (Link::new(phase), &self.memory[node]);
+            link.inbox.use_memory(Spare::default().within(memory), memory);
+            link.outbox.use_memory(node as Id, memory, memory);
+            keys[node] = self.nodes[node].table.put(End { link, wire });
+        }
         self.wires.push(Wire { keys, bytes: Default::default(), closed: [false; 2] });
         self.nodes[at].opened(now, keys[at], other as Id);
         self.nodes[other].accepted(now, keys[other], Transport::User, None);
@@ -169,14 +196,21 @@ impl Pair {
     /// A node writes what it has, at most so many bytes on each connection.
     fn write(&mut self, at: usize, most: usize) {
         let node = &mut self.nodes[at];
+        node.grant();
+        if std::mem::take(&mut node.stirred) {
+            node.mark_streaming();
+        }
         for key in std::mem::take(&mut node.dirty) {
             let Some(End { link, wire }) = node.table.get_mut(key) else { continue };
             link.marked = false;
-            let mut parts = SmallVec::new();
+            link.acknowledge_beside();
+            let (mut parts, mut bytes) = (SmallVec::new(), Vec::new());
             if link.outbox.is_ready() {
                 link.outbox.parts(&mut parts);
             }
-            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).take(most).collect();
+            parts
+                .iter()
+                .for_each(|part| bytes.extend_from_slice(&part[..part.len().min(most - bytes.len())]));
             drop(parts);
             link.written(bytes.len());
             if !link.outbox.is_idle() {
