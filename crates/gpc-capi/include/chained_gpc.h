@@ -1454,7 +1454,8 @@ int cgpc_level_count(uint16_t level,
 #endif  /* CHAINED_GPC_H */
 
 
-#ifdef __cplusplus
+/* Programs in older C++, or without exceptions, have the functions of C alone. */
+#if defined(__cplusplus) && __cplusplus >= 201703L && defined(__cpp_exceptions)
 
 #include <algorithm>
 #include <exception>
