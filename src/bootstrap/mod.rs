@@ -45,6 +45,7 @@ mod member;
 mod parts;
 mod place;
 mod pmi;
+mod root_loss;
 mod rounds;
 mod rule;
 mod rule_bootstrap;

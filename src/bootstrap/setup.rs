@@ -17,6 +17,7 @@ use super::farewell::{AtEnd, Farewell};
 use super::meeting::{CheckedMeeting, Meet, Meeting, MeetingLimit, check_meeting};
 use super::member::Member;
 use super::place;
+use super::root_loss::RootLoss;
 use super::rounds::Rounds;
 use super::rule_bootstrap::{RuleBootstrap, wait_for};
 use super::trust::Trust;
@@ -224,19 +225,20 @@ impl Bootstrap {
         let Startup { id, count, mine, own, met, groups, farewell } =
             begin(method, place, (wanted, link), &limit)?;
         let rounds = Rounds::register(functions, &mine)?;
+        let ((parent, _), root_loss) = (exchange::neighbours(id, count), RootLoss::new(id, count));
+        root_loss.register(functions, parent)?;
         let (all, ruled) = (matches!(met, KnownEntries::All(..)), matches!(met, KnownEntries::Rule { .. }));
         let (trust, mut known) = met.into_parts();
         known.insert(id, mine.clone());
         let builder = build(Node::builder(id).functions(functions)).link(link);
         let mut node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?, start)?;
-        let (parent, _) = exchange::neighbours(id, count);
         let address = |id: Id| known.get(&id).map(|entry| mine.address_of(id, entry)).transpose();
         let watch = match parent.map(|parent| Ok((parent, address(parent)?))).transpose() {
             Ok(Some((parent, Some(address)))) => {
                 if ruled {
                     wait_for(&[(parent, address.clone())], &limit)?;
                 }
-                Some(Watch::new(&mut node, parent, address, &clock)?)
+                Some(Watch::new(&mut node, parent, address, &clock, &root_loss)?)
             }
             Ok(_) => None,
             Err(why) => return Err(BootstrapError::Unreachable(why)),

@@ -6,6 +6,7 @@ use gpc_trees::Id;
 
 use super::BootstrapError;
 use super::driven::Driven;
+use super::root_loss::RootLoss;
 use crate::Clock;
 use crate::runtime::{Address, Events, Loss, NoEvent, PeerEventKind};
 
@@ -94,6 +95,7 @@ pub(super) struct Watch {
     address: Address,
     /// The loss that is reported if the watched id cannot be linked with.
     missing: Loss,
+    root_loss: RootLoss,
 }
 
 impl Watch {
@@ -103,9 +105,11 @@ impl Watch {
         watched: Id,
         address: Address,
         clock: &Clock,
+        root_loss: &RootLoss,
     ) -> Result<Watch, BootstrapError> {
         let watched = WatchedLink::new(watched, clock.now());
-        Ok(Watch { clock: clock.clone(), events: node.subscribe()?, watched, address, missing: Loss::Broken })
+        let (clock, root_loss) = (clock.clone(), root_loss.clone());
+        Ok(Watch { clock, events: node.subscribe()?, watched, address, missing: Loss::Broken, root_loss })
     }
 
     /// The watched id.
@@ -179,11 +183,12 @@ impl Watch {
         // Terminates: the second iteration watches id 0.
         while let Some(loss) = self.lost_by_now(node)? {
             if self.watched.id == 0 || !root.is_answered(PROBE_LIMIT) {
-                return Ok(Some(loss));
+                return Ok(Some(self.root_loss.judge(node, loss)));
             }
             // Id 0 may still accept connections for a moment after it has left. The watched id may have left because id
             // 0 has, so its loss is reported if no link with id 0 comes up.
-            *self = Watch { missing: loss, ..Watch::new(node, 0, root.clone(), &self.clock)? };
+            *self =
+                Watch { missing: loss, ..Watch::new(node, 0, root.clone(), &self.clock, &self.root_loss)? };
         }
         Ok(None)
     }
@@ -259,7 +264,8 @@ mod tests {
             // Nothing listens there.
             let address = Address::Abstract(format!("gpc-watch-{}", std::process::id()));
             let watched = WatchedLink::new(3, Duration::ZERO);
-            Watch { clock, events, watched, address, missing: Loss::Broken }.detect_loss()
+            let root_loss = RootLoss::new(4, 8);
+            Watch { clock, events, watched, address, missing: Loss::Broken, root_loss }.detect_loss()
         };
         assert!(!detects_loss(Events::of(up())), "none was missed");
         assert!(detects_loss(Events::of(up().chain([event(lost(Loss::Left))]))));

@@ -141,7 +141,8 @@
 #define CGPC_FOREVER UINT64_MAX
 
 // A flag of cgpc_function_options: the function runs on the thread that drives the node. It must be short and never
-// wait.
+// wait. It takes turns with the functions of the default workers: while all of these are busy it waits. Functions that
+// wait long have an executor of their own, which delays no other function.
 #define CGPC_INLINE 1
 
 // A flag of cgpc_function_options: a callback, or a phased function, whose result does not depend on the order of the

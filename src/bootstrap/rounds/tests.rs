@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::root_loss::RootLoss;
 use super::*;
 use crate::Clock;
 use crate::runtime::{Address, LinkKind, Listener, LocalNodes, Node};
@@ -42,7 +43,7 @@ fn received(
     let root = Address::Abstract(format!("gpc-rounds-{number}-{}", std::process::id()));
     let _listener = (!is_gone).then(|| Listener::bind(&root).unwrap());
     let mut node = nodes.root();
-    let mut watch = Watch::new(&mut node, 0, root, &clock).unwrap();
+    let mut watch = Watch::new(&mut node, 0, root, &clock, &RootLoss::new(1, 2)).unwrap();
     rounds.receive_go(&mut node, &mut watch, &clock.limit(LIMIT))
 }
 

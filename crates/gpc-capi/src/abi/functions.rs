@@ -15,7 +15,8 @@ use crate::registry::{Code, Terms};
 use crate::status::CGPC_OK;
 
 /// A flag of cgpc_function_options: the function runs on the thread that drives the node. It must be short and never
-/// wait.
+/// wait. It takes turns with the functions of the default workers: while all of these are busy it waits. Functions that
+/// wait long have an executor of their own, which delays no other function.
 pub const CGPC_INLINE: u32 = 1;
 /// A flag of cgpc_function_options: a callback, or a phased function, whose result does not depend on the order of the
 /// replies. It gets them as they arrive.

@@ -130,6 +130,11 @@ fn a_polled_context_has_no_thread() {
 }
 
 #[test]
+fn inline_functions_take_turns_with_those_of_the_default_workers() {
+    succeeds("cc", "gnu11", "turns.c");
+}
+
+#[test]
 fn exceptions_stay_in_the_wrappers() {
     succeeds("c++", "c++17", "wrappers.cpp");
 }
