@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn each_error_of_a_call_has_its_status() {
+        for (error, status) in [
+            (CallError::Busy, CGPC_ERR_BUSY),
+            (CallError::Ended, CGPC_ERR_ENDED),
+            (CallError::Taken, CGPC_ERR_STATE),
+            (CallError::NotDriven, CGPC_ERR_DEADLOCK),
+            (CallError::WatcherListed, CGPC_ERR_IDS),
+            (CallError::Header(70_000), CGPC_ERR_LENGTH),
+        ] {
+            assert_eq!(Error::from(error.clone()).status, status, "{error}");
+        }
+    }
+
+    #[test]
     fn a_panic_is_an_internal_error_with_its_words() {
         assert!(Error::of_panic(&"text").message.ends_with("text"));
         assert!(Error::of_panic(&String::from("owned")).message.ends_with("owned"));

@@ -292,6 +292,22 @@ mod tests {
         remove::<Thing>(handle).unwrap();
     }
 
+    /// Other tests use the table, too, so the slot of a freed handle may have another object first.
+    #[test]
+    fn a_freed_handle_does_not_lead_to_the_next_object_in_its_slot() {
+        let slot = |handle: Handle| handle.0 >> 8 & ((1 << SLOT_BITS) - 1);
+        let mut reused = 0;
+        for _ in 0..1000 {
+            let old = insert(Arc::new(Thing(1))).unwrap();
+            remove::<Thing>(old).unwrap();
+            let next = insert(Arc::new(Thing(2))).unwrap();
+            reused += u32::from(slot(old) == slot(next));
+            assert!(get::<Thing>(old).is_err() && remove::<Thing>(old).is_err());
+            assert_eq!(remove::<Thing>(next).unwrap().0, 2);
+        }
+        assert!(reused > 500, "{reused} slots were used again");
+    }
+
     #[test]
     fn slots_fill_the_chunks_without_a_gap() {
         let mut expected = (0, 0);

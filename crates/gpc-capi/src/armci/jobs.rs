@@ -228,7 +228,7 @@ mod tests {
     fn a_handler_has_room_for_256_mib_at_most() {
         assert_eq!(room_length(256 << 20).unwrap(), 256 << 20);
         for max in [(256 << 20) + 1, 1 << 31, u64::MAX] {
-            let error = room(max).unwrap_err();
+            let Err(error) = room(max) else { panic!("a room of {max} bytes") };
             assert_eq!(error.code(), i64::from(CGPC_ERR_LENGTH));
             assert_eq!(
                 error.to_string(),

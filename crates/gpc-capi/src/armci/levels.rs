@@ -112,7 +112,10 @@ mod tests {
         let deep = run(&turn, LEVELS - 2, || {
             assert_eq!((is_in_handler(), of_call().unwrap()), (true, LEVELS - 1));
             assert_eq!(outside_handlers("a barrier").unwrap_err().status, CGPC_ERR_DEADLOCK);
-            while_waiting(&turn, || run(&turn, LEVELS - 1, || of_call().unwrap_err().status))
+            while_waiting(&turn, || {
+                assert!(!*lock(&turn.taken), "another handler may run");
+                run(&turn, LEVELS - 1, || of_call().unwrap_err().status)
+            })
         });
         assert_eq!((deep, of_call().unwrap()), (CGPC_ERR_DEADLOCK, 0));
     }

@@ -195,6 +195,10 @@ mod tests {
         assert!(!acquire(&layer, 0, b"t").unwrap());
         layer.run(layer.call_at(layer.numbers.unlock, 0).unwrap()).unwrap();
         assert!(acquire(&layer, 0, b"t").unwrap(), "the handler has given up");
+        let gives_back = || layer.run(layer.call_at(layer.numbers.unlock, 0).unwrap()).map(drop);
+        gives_back().unwrap();
+        let error = gives_back().unwrap_err();
+        assert!(error.message.contains("process 0 does not have the lock of process 0"), "{}", error.message);
         end(&layer).unwrap();
     }
 }

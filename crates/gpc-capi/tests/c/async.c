@@ -316,6 +316,16 @@ static void released(void *arg) {
     __atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST);
 }
 
+/* Why the last call failed, so that a limit that passes is not mistaken for it. */
+static uint32_t last_kind(void) {
+    cgpc_error error;
+    memset(&error, 0, sizeof error);
+    error.size = sizeof error;
+    OK(cgpc_last_error(&error));
+    CHECK(error.has_cause);
+    return error.kind;
+}
+
 static void in_flight(cgpc_context *root, cgpc_function keep) {
     cgpc_call_args args = args_of(keep, 2);
     cgpc_call *call, *other;
@@ -323,6 +333,7 @@ static void in_flight(cgpc_context *root, cgpc_function keep) {
     ending = root;
     OK(cgpc_call_start(root, &args, &call));
     IS(CGPC_PENDING, cgpc_call_test(call, &outcome));
+    IS(CGPC_PENDING, cgpc_call_wait(call, 1000, NULL));
     IS(CGPC_PENDING, cgpc_call_wait(call, 1000, NULL));
     OK(cgpc_token_reply(take(0), NULL, 0, "a", 1));
     OK(cgpc_token_reply(take(1), NULL, 0, "b", 1));
@@ -344,10 +355,12 @@ static void in_flight(cgpc_context *root, cgpc_function keep) {
     OK(cgpc_token_fail(take(0), -7, "no"));
     IS(CGPC_ERR_CALL, cgpc_call_wait(call, CGPC_FOREVER, NULL));
     OK(cgpc_call_free(call));
+    args.limit_us = 5000000;
     OK(cgpc_call_start(root, &args, &call));
     OK(cgpc_call_start(root, &args, &other));
     OK(cgpc_call_cancel(call));
     IS(CGPC_ERR_CALL, cgpc_call_wait(call, CGPC_FOREVER, NULL));
+    CHECK(last_kind() == CGPC_KIND_CANCELLED);
     OK(cgpc_call_free(call));
     OK(cgpc_call_on_end(other, on_end, &ended));
     IS(CGPC_ERR_ARGUMENT, cgpc_call_free(other));
@@ -399,7 +412,9 @@ int main(void) {
     CHECK(length == 1 && *(const char *)data == 'h');
     OK(cgpc_outcome_free(outcome));
     args = args_of(refuse, 4);
+    args.limit_us = 5000000;
     IS(CGPC_ERR_CALL, cgpc_call_run(contexts[0], &args, NULL));
+    CHECK(last_kind() == CGPC_KIND_FAILED);
 
     args = args_of(stream, 4);
     args.data = long_data;

@@ -201,8 +201,15 @@ fn cargo_tests(folder: &str, packages: &BTreeSet<&str>) -> Command {
     let mut cargo = cargo_in(folder, "test");
     cargo.args(["--no-run", "--tests", "--all-features"]);
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+    if packages.contains(C_LIBRARY) {
+        // Its shared library has one name in all builds, and its tests take the one beside them.
+        cargo.env("CARGO_BUILD_BUILD_DIR", folder_of(folder).join("of-c"));
+    }
     cargo
 }
+
+/// The package of the C library. Its tests are built apart from others.
+pub(super) const C_LIBRARY: &str = "gpc-capi";
 
 /// Returns a cargo command in the copy. Its products have their own folder, so that they replace no others; what is
 /// built on the way to them, above all other packages, is shared with the build of this program.

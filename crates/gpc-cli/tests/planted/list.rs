@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::bug::Bug;
-use super::build::{Product, build_what_compiles, gpc};
+use super::build::{C_LIBRARY, Product, build_what_compiles, gpc};
 use super::programs::{Programs, line_of_tests};
 use super::{Run, bugs, root, side_by_side, simulate};
 
@@ -177,10 +177,13 @@ impl Judge {
         }
         let packages: BTreeSet<&str> =
             chosen.iter().flat_map(|bug| &bug.tests).map(|tests| tests.package.as_str()).collect();
-        let programs = match packages.is_empty() {
-            true => None,
-            false => Some(Programs::of(FOLDER, &build(&Product::Tests(&packages))?)),
-        };
+        let (of_c, others): (BTreeSet<&str>, BTreeSet<&str>) =
+            packages.into_iter().partition(|package| *package == C_LIBRARY);
+        let mut messages = String::new();
+        for packages in [&of_c, &others].into_iter().filter(|packages| !packages.is_empty()) {
+            messages.push_str(&build(&Product::Tests(packages))?);
+        }
+        let programs = (!messages.is_empty()).then(|| Programs::of(FOLDER, &messages));
         Ok(Judge { gpc: gpc(FOLDER), programs, dropped })
     }
 
