@@ -336,7 +336,8 @@
 //! | `meeting` | an embedder's own exchange |
 //! | `rule` | launchers without a space: `slurm`, `tasks`, `kubernetes`, `resolve` |
 //! | `rule_bootstrap` | bootstrap by a rule |
-//! | `place`, `watch`, `root_loss` | host and addresses of this process; watches the id it depends on; passes the loss of id 0 on |
+//! | `place` | host and addresses of this process |
+//! | `watch`, `root_loss` | watches the id it depends on; passes the loss of id 0 on |
 //! | `host_list`, `secret_file` | `a,b[01-64]`; files with a secret, key or token |
 #![deny(unsafe_code)]
 

@@ -666,4 +666,48 @@ mod tests {
         world.register(&unit, 0, "data");
         assert!(world.wait(&unit, Scope::Own).recv_timeout(PATIENCE).unwrap().is_ok());
     }
+    /// A driver of a service with one resource, and the runtime of its work, which runs only in `block_on`.
+    fn undriven() -> (tokio::runtime::Runtime, ParentDriver) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let limits = Limits { resources: 1, ..Limits::default() };
+        let (_, driver) =
+            new(runtime.handle().clone(), OWN, &limits, &ClientOptions::default(), &[]).unwrap();
+        (runtime, driver)
+    }
+
+    /// Ends that wait for other services must not keep this service from being told of its own: no lease expires in
+    /// place of that report.
+    #[test]
+    fn ends_at_this_service_have_their_own_slots() {
+        let (_runtime, driver) = undriven();
+        let stop = |service: &str| {
+            let handle = Handle::new(service, ResourceId([1; 16])).unwrap();
+            driver.shared.stop(handle.resource(), handle, 0, Token::new("t").unwrap(), "over".into());
+            let Shared { own_stops, stops, .. } = &*driver.shared;
+            (own_stops.available_permits(), stops.available_permits())
+        };
+        let elsewhere = "http://127.0.0.1:10/rendezvous";
+        assert_eq!((stop(OWN), stop(OWN)), ((3, 4), (2, 4)));
+        assert_eq!([(); 6].map(|()| stop(elsewhere).1), [3, 2, 1, 0, 0, 0]);
+        assert_eq!(stop(OWN), (1, 0));
+    }
+
+    /// The work that renews the lease of a unit ends when the unit has all its data, and all work ends with the driver.
+    #[test]
+    fn the_work_of_a_unit_is_replaced_and_ends_with_the_driver() {
+        let (runtime, driver) = undriven();
+        let id = ResourceId([1; 16]);
+        let begin = || {
+            driver.shared.work(id, Arc::default(), std::future::pending());
+            locked(&driver.shared.units)[&id].task.clone()
+        };
+        let works = [begin(), begin()];
+        let ended = || {
+            runtime.block_on(tokio::task::yield_now());
+            works.each_ref().map(AbortHandle::is_finished)
+        };
+        assert_eq!(ended(), [true, false]);
+        drop(driver);
+        assert_eq!(ended(), [true, true]);
+    }
 }

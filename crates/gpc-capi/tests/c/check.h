@@ -86,7 +86,7 @@ static void finalize_all(cgpc_context **contexts, uint32_t count) {
 #if defined(__GNUC__)
 __attribute__((unused))
 #endif
-static int threads(void) {
+static int thread_count(void) {
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;

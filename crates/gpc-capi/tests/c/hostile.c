@@ -297,7 +297,7 @@ static void *waits_for_common(void *arg) {
     return arg;
 }
 
-static void many_threads(void) {
+static void threads(void) {
     pthread_t running[4];
     cgpc_call_args args;
     int thread;
@@ -332,7 +332,7 @@ int main(void) {
     nulls();
     handles();
     calls(kept);
-    many_threads();
+    threads();
     OK(cgpc_finalize(shared, CGPC_FOREVER));
     CHECK(strcmp(cgpc_strerror(CGPC_ERR_FORKED), cgpc_strerror(12345)) != 0);
     puts("done");

@@ -61,7 +61,7 @@ int main(void) {
     args.func = hello_number;
     args.id_count = 1;
     OK(cgpc_call_run(alone, &args, NULL));
-    CHECK(threads() == 1);
+    CHECK(thread_count() == 1);
     OK(cgpc_finalize(alone, 1000000));
 
     for (id = 0; id < 2; id++) {
@@ -102,13 +102,13 @@ int main(void) {
     OK(cgpc_pause(contexts[0], 1000000));
     IS(CGPC_ERR_SYSTEM, cgpc_pause(contexts[0], (uint64_t)3600 * 1000000));
     /* Links, functions and pauses have started none: two are of the other context, for its node and its functions. */
-    CHECK(threads() == 3);
+    CHECK(thread_count() == 3);
     finalize_all(contexts, 2);
     /* The system lists a thread a moment longer than it runs: less than the 10 seconds that this waits. */
-    for (status = 0; threads() > 1 && status < 10000; status++) {
+    for (status = 0; thread_count() > 1 && status < 10000; status++) {
         usleep(1000);
     }
-    CHECK(threads() == 1);
+    CHECK(thread_count() == 1);
     puts("done");
     return 0;
 }

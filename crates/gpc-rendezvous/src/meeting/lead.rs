@@ -145,13 +145,7 @@ impl Leader<'_> {
     fn ask_all(&self) -> Result<chained_gpc::Outcome, CallError> {
         let call = Call::new(self.shared.functions.gather).ids(self.plan.ids.clone());
         let mut handle = self.node.call(call.header(question(self.meeting)).limit(self.left()))?;
-        // Ends: the call has a time limit.
-        loop {
-            if let Some(ended) = handle.wait_for(RENEW) {
-                return ended;
-            }
-            drop(self.control());
-        }
+        renewing(|limit| handle.wait_for(limit), || drop(self.control()))
     }
 
     /// The fault for a task that has not provided its data.
@@ -186,6 +180,17 @@ impl Leader<'_> {
 
     fn name(&self) -> String {
         format!("id {}", self.node.id())
+    }
+}
+
+/// Waits for a result, and renews leases meanwhile. `wait` waits up to a limit, and returns the result in the end.
+fn renewing<T>(mut wait: impl FnMut(Duration) -> Option<T>, renew: impl Fn()) -> T {
+    // Ends: what is waited for has a time limit.
+    loop {
+        if let Some(ended) = wait(RENEW) {
+            return ended;
+        }
+        renew();
     }
 }
 
@@ -243,3 +248,6 @@ fn listed(missing: &[u32]) -> String {
         missing => missing.iter().map(u32::to_string).collect::<Vec<String>>().join(", "),
     }
 }
+
+#[cfg(test)]
+mod tests;

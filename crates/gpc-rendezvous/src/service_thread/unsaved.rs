@@ -199,7 +199,7 @@ impl UnsavedChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{StoredRegistrant, Token};
+    use crate::machine::{Handle, ParentAction, RankChoice, StoredRegistrant, Token};
 
     const ID: ResourceId = ResourceId([5; 16]);
     const OTHER: ResourceId = ResourceId([4; 16]);
@@ -284,5 +284,28 @@ mod tests {
         assert_eq!(kind(Some(ID)), Err(FaultKind::Unavailable));
         assert_eq!(kind(None), Err(FaultKind::Unavailable));
         assert_eq!(kind(Some(OTHER)), Ok(Answer::Done));
+    }
+    /// After a crash a parent would know of the end of a unit that this service has forgotten.
+    #[test]
+    fn an_action_at_the_parent_waits_for_the_changes_of_its_resource() {
+        let mut unsaved = unsaved(2);
+        unsaved.add(vec![Change::Withdrawn(ID, 0)]);
+        let action = |id| {
+            let (handle, rank) = (Handle::new("http://a:1", ID).unwrap(), RankChoice::Assign);
+            let (token, why) = (Token::new("t").unwrap(), "over".into());
+            Output::ParentAction(id, ParentAction::Stop { handle, rank, token, why })
+        };
+        assert_eq!(unsaved.pass(None, action(OTHER)), Some(action(OTHER)));
+        assert_eq!(unsaved.pass(None, action(ID)), None);
+        assert_eq!(unsaved.late(Millis::MAX), []);
+        assert_eq!(unsaved.released().collect::<Vec<_>>(), [action(ID)]);
+    }
+
+    /// A disk that was full at first may be broken by now.
+    #[test]
+    fn the_latest_reason_of_the_store_is_told() {
+        let mut unsaved = unsaved(2);
+        unsaved.failed(0, StoreError { file: "/there".into(), why: "broken".into() });
+        assert!(unsaved.fault().message.contains("broken"), "{}", unsaved.fault());
     }
 }
