@@ -176,4 +176,24 @@ mod tests {
             assert_eq!(cut.concat(), (0..len).collect::<Vec<_>>());
         }
     }
+
+    /// One thread reports why a launch fails; the others start nothing more, and have no error of their own.
+    #[test]
+    fn threads_stop_after_the_failure_of_another() {
+        let plan = Plan::new(1..2, "/nowhere/gpc", &[]);
+        let spawner = Spawner {
+            plan: &plan,
+            orders: b"",
+            started: AtomicUsize::new(0),
+            observe: &|_| ControlFlow::Continue(()),
+            failed: AtomicBool::new(false),
+        };
+        let start = || {
+            let (listeners, _) = plan.link.listen(plan.ids.clone()).unwrap();
+            let (started, ended) = spawner.start_some(plan.ids.clone().zip(listeners).collect());
+            assert!(started.is_empty());
+            ended.is_ok()
+        };
+        assert_eq!([start(), start()], [false, true]);
+    }
 }

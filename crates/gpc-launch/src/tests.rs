@@ -130,6 +130,17 @@ fn how_each_process_ends_is_reported() {
     assert_eq!((ended.killed, ended.failed), (vec![], failed.to_vec()));
 }
 
+/// A program may print before it takes its control link: these bytes are not the end of the link.
+#[test]
+fn a_process_that_writes_to_its_control_link_lives_on() {
+    let script = format!("echo hello; {SERVE}");
+    let mut launch = Launch::start(&shells(1..2, &script, Path::new("child"))).unwrap();
+    // Until the bytes have arrived.
+    launch.reap(PATIENCE);
+    assert_eq!((launch.running, launch.exit_of(1, Duration::ZERO)), (1, None));
+    assert_eq!(launch.end(PATIENCE), Ended::default());
+}
+
 /// The limits of waits for processes, by a clock: nothing waits for the time.
 #[test]
 fn a_process_may_end_until_the_limit_and_is_killed_then() {

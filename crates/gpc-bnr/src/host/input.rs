@@ -141,4 +141,17 @@ mod tests {
         input.open(pipe.into(), GroupId(3));
         assert!(write(&mut input, "next").is_ok());
     }
+
+    /// Input of a group that never started waited for ever.
+    #[test]
+    fn input_that_nobody_will_read_is_refused() {
+        let mut input = InputQueue::default();
+        let (done, result) = sync_channel(1);
+        input.take(Bytes::from_static(b"text"), InputSender::Local(done));
+        input.write();
+        assert!(result.try_recv().is_err(), "a group may still read it");
+        input.ended(GroupId(1));
+        input.write();
+        assert_eq!(result.try_recv().unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
 }

@@ -46,3 +46,22 @@ impl PendingOrders {
         self.pending.retain(|_, target| !matches!(target, ReplyTarget::Own(number) if *number == call));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order of a cancelled call of a node to itself has no other end.
+    #[test]
+    fn the_order_of_a_cancelled_call_is_dropped() {
+        let mut orders = PendingOrders::default();
+        let [one, two] = [1, 2].map(|call| {
+            let token = orders.token();
+            orders.insert(token, ReplyTarget::Own(call));
+            token
+        });
+        orders.cancel_own(1);
+        assert!(orders.remove(one).is_none());
+        assert!(matches!(orders.remove(two), Some(ReplyTarget::Own(2))));
+    }
+}

@@ -366,4 +366,50 @@ mod tests {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
+
+    /// An agent without the process above it.
+    fn agent() -> Agent {
+        let (input, output) = std::os::unix::net::UnixStream::pair().unwrap();
+        let above = Above { input: input.into(), output: output.into(), unsent: VecDeque::new() };
+        let (clock, key) = (Clock::system(), PrivateKey::random().unwrap());
+        Agent { session: Session::new(clock.now()), clock, above, orders: VecDeque::new(), key }
+    }
+
+    #[test]
+    fn an_agent_above_that_reads_nothing_counts_as_gone() {
+        let mut agent = agent();
+        agent.above.queue_line(&"x".repeat(UNSENT_MAX)).unwrap();
+        assert!(matches!(agent.above.queue_line("x"), Err(AgentError::ParentGone)));
+    }
+
+    /// On a host of several, the address in the book is not that of the first socket.
+    #[test]
+    fn a_node_listens_at_the_address_that_the_book_gives_it() {
+        let agent = agent();
+        let bind = || Listener::bind(&Address::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
+        let secret = chained_gpc::link::peering::Secret::new(&[7; 32]).unwrap();
+        for is_outside in [false, true] {
+            let (loopback, outside) = (bind(), bind());
+            let address = if is_outside { &outside } else { &loopback }.address().unwrap();
+            let mut peers = chained_gpc::runtime::Peers::new();
+            peers.insert(1, address.clone());
+            peers.set_job(chained_gpc::runtime::Job::random());
+            let book = Book::write(&peers, &secret, (0, agent.key.public()));
+            let task = Task {
+                limit: Duration::from_secs(30),
+                fan_out: std::num::NonZeroU32::MIN,
+                network: None,
+                rsh: vec!["ssh".into()],
+                program: "gpc".into(),
+                arguments: Vec::new(),
+                settings: crate::NodeSettings::default(),
+                share: vec![super::super::share::HostIds { first: 1, count: 1, name: "a".into() }],
+            };
+            let driver = Driver::new(task.clone(), ("gpc".into(), Vec::new()), agent.clock.clone());
+            let listening = Some(Listening { loopback, outside: Some(outside) });
+            let mut started = Started { id: 1, driver, listening, task, node: None };
+            let node = agent.node(&mut started, &book, &Functions::new()).unwrap().unwrap();
+            assert_eq!(node.address(), Some(&address));
+        }
+    }
 }

@@ -369,4 +369,14 @@ mod tests {
         let there = "/bin/sh -c x --rsh /nowhere/ssh b gpc --agent".into();
         assert_eq!(words(false), (there, "SSH_CLIENT SSH_CONNECTION".into()));
     }
+
+    /// A process that has closed its standard output is killed after a second, though nothing else happens then.
+    #[test]
+    fn the_driver_wakes_to_kill_a_process_that_reports_nothing_more() {
+        let (mut driver, _) = driver("exec >&-; exec sleep 60", 2);
+        driver.start(false);
+        turns(&mut driver, |driver, _| driver.processes.values().any(|process| process.deadline().is_some()));
+        assert_eq!(driver.wait_limit(), Duration::from_secs(1));
+        driver.end(Duration::ZERO);
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use chained_gpc::Secret;
 use gpc_rendezvous::client::{Client, ClientError, ClientOptions, ServiceUrl, draw_token};
 use gpc_rendezvous::token::ServiceToken;
-use gpc_rendezvous::{FaultKind, Handle, RankChoice, ResourceId, Scope, Spec};
+use gpc_rendezvous::{FaultKind, Handle, RankChoice, ResourceId, Scope, Spec, Unit};
 
 /// Answers one connection after another, each with one of these texts, and closes it. Returns the requests.
 fn answering(texts: Vec<String>) -> (ServiceUrl, JoinHandle<Vec<String>>) {
@@ -136,6 +136,35 @@ fn an_end_is_no_fault_after_a_restart() {
     let (service, _) = answering(vec![forgotten]);
     let fault = client.destroy(&handle(&service)).unwrap_err();
     assert_eq!(fault.fault().unwrap().kind, FaultKind::UnknownResource);
+}
+
+/// A registrant or a controlling task whose removal was carried out, but not answered, is no longer there.
+#[test]
+fn a_removal_whose_answer_is_lost_is_no_fault() {
+    let gone = http("404 Not Found", r#"{"code":"not-registered","detail":"nobody with this token"}"#);
+    let answers = || vec![String::new(), gone.clone()];
+    let ((client, _), own) = (client(PATIENCE), draw_token().unwrap());
+    let (service, asked) = answering(answers());
+    client.withdraw(&handle(&service), 3, &own).unwrap();
+    assert_eq!(asked.join().unwrap().len(), 2);
+    let (service, asked) = answering(answers());
+    client.release(&handle(&service), Unit::Own, &own, None).unwrap();
+    assert_eq!(asked.join().unwrap().len(), 2);
+    // Without an earlier attempt it is one.
+    let (service, _) = answering(vec![gone]);
+    let fault = client.withdraw(&handle(&service), 3, &own).unwrap_err();
+    assert_eq!(fault.fault().unwrap().kind, FaultKind::NotRegistered);
+}
+
+/// A refused connection has sent nothing, so the error does not send its reader to look for a resource.
+#[test]
+fn a_creation_that_was_not_sent_has_made_nothing() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let service = format!("http://{closed}/rendezvous").parse().unwrap();
+    let (hasty, _) = client(Duration::ZERO);
+    let error = hasty.create(&service, &Spec::new(1)).unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    assert!(!error.to_string().contains("may have done"), "{error}");
 }
 
 #[test]

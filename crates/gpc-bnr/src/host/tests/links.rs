@@ -150,3 +150,16 @@ fn a_secret_identifies_one_connection_of_its_process() {
     rig.until(|rig| rig.engine.links.clients.is_empty());
     rig.assert_empty();
 }
+
+/// The loop sleeps until an event. A request that a flush has taken is none.
+#[test]
+fn a_request_that_a_flush_has_taken_wakes_the_loop() {
+    let mut rig = Rig::new();
+    rig.turns();
+    let mut is_woken = |inputs: usize| {
+        rig.engine.inputs.extend((0..inputs).map(|_| crate::domain::Input::Time));
+        rig.engine.flush_clients();
+        rig.engine.inbox.try_recv().is_ok()
+    };
+    assert_eq!([is_woken(0), is_woken(1)], [false, true]);
+}

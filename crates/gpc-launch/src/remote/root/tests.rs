@@ -105,6 +105,22 @@ fn the_root_knows_which_processes_run_and_why_others_do_not() {
     assert_eq!(shared.running.load(Ordering::Relaxed), 0);
 }
 
+/// The lowest id is the cause that a caller is told, in whatever order the losses are reported.
+#[test]
+fn the_lowest_lost_id_is_told() {
+    let mut root = supervisor(false);
+    root.record_reports(vec![loss(3, 1, "host c: killed"), loss(1, 2, "host a: killed")]);
+    let first = |ids: &[Id]| launch(&root).first_lost(&IdList::from_ids(ids.iter().copied()).unwrap());
+    assert_eq!((first(&[3, 2]), first(&[0, 3])), (Some(2), Some(3)));
+}
+
+#[test]
+fn the_limit_of_the_end_reaches_the_thread() {
+    let root = supervisor(false);
+    launch(&root).end(Duration::from_millis(5250));
+    assert_eq!(root.shared.end_limit.load(Ordering::Relaxed), 5250);
+}
+
 #[test]
 fn losses_have_a_bound() {
     let mut root = supervisor(true);
@@ -130,6 +146,12 @@ fn a_plan_is_checked_and_knows_the_hosts_of_its_ids() {
     assert!(error(&plan(&["a", "-oProxyCommand=b"])).starts_with("`-oProxyCommand=b` is no name of a host"));
     assert!(error(&plan(&["a", "b", "a"])).starts_with("host a is named twice"));
     assert!(error(&RemotePlan { per_host: 9000, ..two.clone() }).starts_with("18000 processes are too many"));
+    let most = RemotePlan { per_host: REMOTE_PROCESSES_MAX / 2, ..two.clone() };
+    assert!(most.check().is_ok());
+    assert!(
+        error(&RemotePlan { hosts: vec!["a".into()], per_host: REMOTE_PROCESSES_MAX + 1, ..most })
+            .contains("too many")
+    );
     assert!(matches!(RemotePlan { rsh: Vec::new(), ..two }.check(), Err(RemoteError::NoShell)));
 }
 

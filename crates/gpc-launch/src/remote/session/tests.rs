@@ -65,6 +65,23 @@ fn an_agent_that_starts_others_reports_each_quarter_of_the_limit_until_it_is_don
     assert_eq!(Session::new(seconds(1)).report(true, seconds(90)), None, "it has no task");
 }
 
+/// The pause between reports begins with the task, however late that comes. If it is longer than the silence that ends
+/// an agent, the agent wakes for that silence: its root may be gone.
+#[test]
+fn an_agent_wakes_for_its_report_and_for_the_end_of_its_root() {
+    let begun = |limit| {
+        let task = Task { limit, ..task() };
+        let mut session = Session::new(seconds(1));
+        session.receive(task.text_for(&task.share).as_bytes(), seconds(31)).unwrap();
+        session
+    };
+    let mut session = begun(START_LIMIT);
+    assert_eq!(session.wait_limit(seconds(31)), seconds(10));
+    assert_eq!(session.report(false, seconds(40)), None);
+    assert_eq!(session.report(false, seconds(41)), Some(Answer::Wait));
+    assert_eq!(begun(seconds(4000)).wait_limit(seconds(31)), SILENCE_MAX);
+}
+
 #[test]
 fn orders_are_accepted_once_and_in_their_order() {
     let said = |session: &mut Session, text: &str| match session.receive(text.as_bytes(), seconds(1)) {

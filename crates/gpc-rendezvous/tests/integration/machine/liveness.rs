@@ -77,6 +77,21 @@ fn who_registers_with_its_token_lives_as_a_controlling_task() {
     assert_eq!(driven.properties(resource).failed, None);
 }
 
+/// A controlling task renews its lease by the same request that has begun it.
+#[test]
+fn a_controlling_task_that_asks_again_lives() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(2));
+    for step in 0..=5 {
+        driven.at(1000 + 90 * step);
+        driven.control(resource, Unit::Own, "c", LEASE).unwrap();
+    }
+    driven.at(1549);
+    assert_eq!(driven.properties(resource).failed, None);
+    driven.at(1550);
+    assert_eq!(driven.properties(resource).failed.map(|fault| fault.kind), Some(FaultKind::ControllerLost));
+}
+
 #[test]
 fn the_wait_of_another_token_keeps_nobody_alive() {
     let mut driven = Driven::new(Limits::default());
