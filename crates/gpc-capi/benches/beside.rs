@@ -1,7 +1,7 @@
 //! A call from C beside the same call from Rust, in one run: nodes that one thread drives, and nodes with a thread each.
 //!
 //! Both kinds of nodes live in this process. Blocks of calls of both kinds take turns, so that both meet the same
-//! machine. Each pair of blocks gives a ratio; the table has their mean and its 95 % interval. `cargo bench -p gpc-capi
+//! machine. Each round gives a ratio; the table has their mean and its 95 % interval. `cargo bench -p gpc-capi
 //! --bench beside -- 2 8` measures over 2 and 8 nodes only.
 #![allow(unsafe_code, missing_docs)]
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures and prints")]
@@ -27,8 +27,14 @@ use gpc_test_support::nodes;
 /// Time of one block: long beside the clock, short beside what changes on a machine.
 const BLOCK: Duration = Duration::from_millis(10);
 
-/// Pairs of blocks.
-const PAIRS: usize = 300;
+/// Pairs of blocks in a round.
+const PAIRS: usize = 20;
+
+/// Rounds, each with nodes of its own: where the system places their threads lasts, and changes the times by half.
+const ROUNDS: usize = 12;
+
+/// Factor of a 95 % interval by Student's distribution, for this number of rounds.
+const STUDENT: f64 = 2.201;
 
 const DATA: [u8; 64] = [7; 64];
 
@@ -187,25 +193,30 @@ fn block(side: &mut dyn Side, calls: u32) -> f64 {
     begun.elapsed().as_secs_f64() / f64::from(calls)
 }
 
-/// Compares both in turns, and prints a line.
-fn compare(what: &str, n: u32, rust: &mut dyn Side, c: &mut dyn Side) {
-    let warm = block(rust, 100).max(block(c, 100));
-    let calls = (BLOCK.as_secs_f64() / warm).ceil().max(1.0) as u32;
+/// Compares both in turns, with new nodes in each round, and prints a line.
+fn compare(what: &str, n: u32, start: impl Fn() -> (Box<dyn Side>, Box<dyn Side>)) {
     let (mut times, mut logs) = ([0.0; 2], Vec::new());
-    for pair in 0..PAIRS {
-        let first_is_rust = pair % 2 == 0;
-        let (first, second): (&mut dyn Side, &mut dyn Side) =
-            if first_is_rust { (&mut *rust, &mut *c) } else { (&mut *c, &mut *rust) };
-        let both = [block(first, calls), block(second, calls)];
-        let [rust, c] = if first_is_rust { both } else { [both[1], both[0]] };
-        times = [times[0] + rust, times[1] + c];
-        logs.push((c / rust).ln());
+    for _ in 0..ROUNDS {
+        let (mut rust, mut c) = start();
+        let warm = block(&mut *rust, 100).max(block(&mut *c, 100));
+        let calls = (BLOCK.as_secs_f64() / warm).ceil().max(1.0) as u32;
+        let mut sum = 0.0;
+        for pair in 0..PAIRS {
+            let mut both = [0.0; 2];
+            // Each kind is first in half of the pairs.
+            for of in [pair % 2, 1 - pair % 2] {
+                both[of] = block(if of == 0 { &mut *rust } else { &mut *c }, calls);
+            }
+            times = [times[0] + both[0], times[1] + both[1]];
+            sum += (both[1] / both[0]).ln();
+        }
+        logs.push(sum / PAIRS as f64);
     }
-    let count = PAIRS as f64;
+    let count = ROUNDS as f64;
     let mean = logs.iter().sum::<f64>() / count;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let around = 1.96 * (variance / count).sqrt();
-    let [rust, c] = times.map(|time| time / count * 1e6);
+    let around = STUDENT * (variance / count).sqrt();
+    let [rust, c] = times.map(|time| time / (count * PAIRS as f64) * 1e6);
     let [low, ratio, high] = [mean - around, mean, mean + around].map(f64::exp);
     println!(
         "{what:12} {n:3} nodes: Rust {rust:9.2} us, C {c:9.2} us, C/Rust {ratio:.3} [{low:.3}, {high:.3}]"
@@ -223,13 +234,17 @@ fn main() {
     let echo = echo.expect("a fresh name");
     let link = LinkKind::default();
     for &n in &sizes {
-        let mut rust = RustPolled(nodes::polled(n, link, &functions), echo);
-        compare("one thread", n, &mut rust, &mut C::start(n, true));
+        compare("one thread", n, || {
+            let rust = RustPolled(nodes::polled(n, link, &functions), echo);
+            (Box::new(rust), Box::new(C::start(n, true)))
+        });
     }
     for &n in &sizes {
-        // Nodes that poll before they sleep take the cores from each other, and the times depend on all else that runs.
-        let nodes = LocalNodes::start_with(n, link, &functions, |_, node| node.wait(Wait::Block));
-        let mut rust = RustThreads(nodes.expect("nodes start"), echo, n);
-        compare("threads", n, &mut rust, &mut C::start(n, false));
+        compare("threads", n, || {
+            // Nodes that poll before they sleep take the cores from each other.
+            let nodes = LocalNodes::start_with(n, link, &functions, |_, node| node.wait(Wait::Block));
+            let rust = RustThreads(nodes.expect("nodes start"), echo, n);
+            (Box::new(rust), Box::new(C::start(n, false)))
+        });
     }
 }
