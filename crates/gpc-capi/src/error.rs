@@ -48,10 +48,15 @@ thread_local! {
 }
 
 impl Error {
+    // Kept out of line, as those below: each exported function has several of them.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn new(status: c_int, message: impl Into<String>) -> Error {
         Error { status, cause: None, message: message.into() }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(crate) fn argument(message: impl Into<String>) -> Error {
         Error::new(CGPC_ERR_ARGUMENT, message)
     }
@@ -63,6 +68,8 @@ impl Error {
     }
 
     /// A panic inside the library.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Error {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -70,6 +77,8 @@ impl Error {
     }
 
     /// Makes this the last error of the thread, and returns its status.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn record(self) -> c_int {
         let Error { status, cause, mut message } = self;
         message.retain(|character| character != '\0');

@@ -93,6 +93,8 @@ fn result((code, message): (c_int, Option<String>)) -> FunctionResult {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn null(name: &str) -> Error {
     Error::argument(format!("`{name}` is null"))
 }

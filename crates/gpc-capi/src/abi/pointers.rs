@@ -277,6 +277,8 @@ impl<'c> Pointers<'c> {
 /// Upper limit of the size of a structure: a larger one is a mistake, such as a size that was not set.
 const SIZE_MAX: usize = 4096;
 
+#[cold]
+#[inline(never)]
 fn null(name: &str) -> Error {
     Error::argument(format!("`{name}` is null"))
 }
