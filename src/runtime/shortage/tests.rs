@@ -86,6 +86,45 @@ fn the_number_of_links_decides_when_descriptors_are_short() {
     assert!(!links.is_full());
 }
 
+/// A link with bytes on their way is closed after those that have none, however long ago it was used.
+#[test]
+fn a_link_with_unsent_bytes_is_closed_last() {
+    let (mut node, _others) = served();
+    let links = &mut node.event_loop_mut().connections;
+    links.links.send(now(), 2, Message::Ping);
+    assert_eq!(left(links, &[]), [1, 2, 4]);
+    assert_eq!(left(links, &[]), [1, 2]);
+    assert_eq!(left(links, &[]), [1]);
+}
+
+/// Each new connection may be a peer, and has a second to say hello. Of a flood only the newest have it.
+#[test]
+fn the_newest_connections_have_time_for_their_hello() {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+    let listener = Listener::bind(&LinkKind::Unix.fresh_address(0)).unwrap();
+    let Ok(crate::runtime::Address::Abstract(name)) = listener.address() else { panic!("it has a name") };
+    let mut node = Node::builder(0).link(LinkKind::Unix).listener(listener).polled().unwrap();
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let links = |node: &mut PolledNode| node.event_loop_mut().connections.links.table.len();
+    let mut silent = Vec::new();
+    for count in 1..=NEWEST + 2 {
+        silent.push(UnixStream::connect_addr(&address).unwrap());
+        let accepted =
+            (0..10_000).any(|_| node.progress(Duration::ZERO).is_ok() && links(&mut node) == count);
+        assert!(accepted, "connection {count} is not accepted");
+    }
+    let links = &mut node.event_loop_mut().connections;
+    (links.descriptors.few, links.descriptors.most) = (10, 1000);
+    let idle = |links: &Connections, at: Time| links.idle_strangers(at, &BTreeSet::new()).len();
+    // Within a second of all of them.
+    assert_eq!(idle(links, Time::default()), 2);
+    assert_eq!(idle(links, Time::default().plus(Duration::from_secs(3600))), NEWEST + 2);
+    // Without a descriptor left there is no time.
+    links.descriptors.none_left = true;
+    assert_eq!(idle(links, Time::default()), NEWEST + 2);
+}
+
 /// What waits for a descriptor is connected when links were closed.
 #[test]
 fn a_peer_that_found_no_descriptor_is_connected_when_there_is_one() {
