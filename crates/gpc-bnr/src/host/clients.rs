@@ -288,4 +288,39 @@ mod tests {
         }
         assert_eq!(lines, 1 + asked / ASK.len());
     }
+
+    /// A link and its peer, which has sent its first request.
+    fn greeted() -> (Link, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.write_all(b"cmd=init pmi_version=1 pmi_subversion=1\n").unwrap();
+        (Link::new(ours.into(), Conversation::new(), Arc::default()), theirs)
+    }
+
+    /// The system reports the end of a stream together with its last bytes, and not again.
+    #[test]
+    fn the_end_behind_the_last_bytes_is_read() {
+        let (mut link, theirs) = greeted();
+        drop(theirs);
+        link.hung_up();
+        let mut buffer = vec![0; READ_MAX];
+        let input = link.read(&mut buffer);
+        assert!(input.more && !link.ended);
+        answer(&mut link, input);
+        assert!(!link.read(&mut buffer).more && link.ended);
+    }
+
+    /// A peer that reads no more has perhaps sent a request before: its bytes are read to their end.
+    #[test]
+    fn of_a_peer_that_reads_no_more_all_is_read() {
+        let (mut link, theirs) = greeted();
+        theirs.shutdown(std::net::Shutdown::Read).unwrap();
+        let input = link.read(&mut vec![0; READ_MAX]);
+        answer(&mut link, input);
+        let mut rest = ConnectionInput::default();
+        link.take_outputs(&mut rest);
+        link.write();
+        assert!(link.ignores_output && link.hung_up && link.queue.is_empty());
+        assert_eq!((link.unread.queued(), link.broken), (0, None));
+    }
 }

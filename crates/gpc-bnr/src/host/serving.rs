@@ -133,3 +133,6 @@ impl Shared {
 fn send(mailbox: &Mailbox, message: EngineMessage) {
     drop(mailbox.send(message));
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,6 +121,15 @@ fn accepting_pauses_if_there_is_no_room_to_make() {
     assert!(driven.driver.links.values().all(|link| link.closing.is_some()));
 }
 
+/// A shortage is reported once, and the next one again.
+#[test]
+fn each_shortage_is_reported() {
+    let mut driven = driven(|_, _| {});
+    driven.driver.warned = true;
+    driven.driver.accept();
+    assert_eq!((driven.driver.accepting, driven.driver.warned), (Accepting::Idle, false));
+}
+
 /// A pause ends by its time alone: an event of the listener tells nothing new.
 #[test]
 fn an_event_of_the_listener_does_not_end_a_pause() {

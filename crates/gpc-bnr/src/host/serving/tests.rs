@@ -1,0 +1,67 @@
+//! What a node refuses of other nodes: orders to begin a domain, and requests from outside.
+
+use chained_gpc::{CallError, FuncHandle, LinkKind, LocalNodes};
+use mio::Poll;
+
+use super::*;
+use crate::codec::encode_order;
+use crate::fault::FaultKind;
+use crate::host::sources::WAKER;
+use crate::request::Request;
+
+/// Longer than anything takes that succeeds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two nodes that serve domains.
+fn nodes() -> (LocalNodes, Serving) {
+    let functions = Functions::new();
+    let command = SupervisorCommand { program: "/nowhere/supervisor".into(), args: Vec::new() };
+    let serving = Serving::register(&functions, command, Limits::default()).unwrap();
+    (LocalNodes::start(2, LinkKind::Unix, &functions).unwrap(), serving)
+}
+
+/// Why id 1 refuses to begin a domain for id 0.
+fn refusal(local: &LocalNodes, nodes: &[chained_gpc::Id], limits: Limits) -> String {
+    let order = encode_order(&Order::Begin { nodes: nodes.to_vec(), limits });
+    let call = chained_gpc::Call::new(FuncHandle::named("bnr.order")).ids([1]).watch();
+    let ended: Result<_, CallError> = local.root().call(call.header(&b"d0"[..]).data(order)).unwrap().wait();
+    ended.unwrap_err().cause().unwrap().message.to_string()
+}
+
+/// Adds domains whose loops have ended.
+fn serve(serving: &Serving, domains: usize) {
+    let poll = Poll::new().unwrap();
+    let (mailbox, _) = Mailbox::new(poll.registry(), WAKER).unwrap();
+    (0..domains).for_each(|number| serving.shared().insert(&format!("other{number}"), mailbox.clone()));
+}
+
+/// Any node of the job could begin domains in the name of another one, without an end, and as large as it liked.
+#[test]
+fn a_domain_is_begun_by_its_head_within_the_limits_of_this_node() {
+    let (local, serving) = nodes();
+    for nodes in [&[1, 0][..], &[0], &[]] {
+        let why = refusal(&local, nodes, Limits::default());
+        assert!(why.contains("a domain is begun by its head, at its nodes"), "{why}");
+    }
+    let large = Limits { groups: Limits::default().groups + 1, ..Limits::default() };
+    let why = refusal(&local, &[0, 1], large);
+    assert!(why.contains("the domain is to have more groups than this node allows"), "{why}");
+    serve(&serving, DOMAINS_MAX);
+    let why = refusal(&local, &[0, 1], Limits::default());
+    assert!(why.contains("this node has a part in 256 domains already"), "{why}");
+}
+
+/// A command elsewhere reads and kills; it starts nothing, and ends no job in the name of a process.
+#[test]
+fn a_request_from_outside_does_not_start_anything() {
+    let (local, serving) = nodes();
+    serving.attach(local.root().caller());
+    serve(&serving, 1);
+    let kind = |request| serving.ask_by(1, "other0", &request, PATIENCE).unwrap_err().kind;
+    assert_eq!(kind(Request::Abort { code: 1, message: "no".into() }), FaultKind::Unsupported);
+    assert_eq!(kind(Request::Finalize), FaultKind::Unsupported);
+    // These reach the loop, which has ended.
+    assert_ne!(kind(Request::Groups), FaultKind::Unsupported);
+    let elsewhere = serving.ask_by(1, "other1", &Request::Groups, PATIENCE).unwrap_err();
+    assert_eq!(elsewhere.kind, FaultKind::DomainEnded);
+}
