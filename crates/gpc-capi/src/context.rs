@@ -44,7 +44,7 @@ pub(crate) struct Started {
 /// What drives the node.
 enum Driver {
     /// A thread of its own.
-    Thread(RwLock<Option<Running>>),
+    Thread(Box<RwLock<Option<Running>>>),
     /// The application.
     Polled(Box<Polled>),
 }
@@ -410,7 +410,7 @@ impl Started {
     pub(crate) fn running(running: Running, count: u32) -> Started {
         let (caller, id) = (running.caller(), running.id());
         let address = running.address().map(ToString::to_string);
-        Started { caller, id, count, address, driver: Driver::Thread(RwLock::new(Some(running))) }
+        Started { caller, id, count, address, driver: Driver::Thread(Box::new(RwLock::new(Some(running)))) }
     }
 
     /// The state of a node that the application drives.
