@@ -1008,8 +1008,8 @@ int cgpc_request_ids(const struct cgpc_request *request,
 int cgpc_request_func(const struct cgpc_request *request,
                       cgpc_function *function);
 
-// Stores the number of the callback; 0 if there is none, or the func is phased. Only from within its function, on its
-// thread.
+// Stores the number of the callback, or 0 if the call has none or the func is phased. Only from within its function,
+// on its thread.
 int cgpc_request_callback(const struct cgpc_request *request,
                           cgpc_function *function);
 
@@ -1034,8 +1034,8 @@ int cgpc_request_set_value(const struct cgpc_request *request,
                            void *value,
                            cgpc_release_fn release);
 
-// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept. Only
-// from within its function, on its thread.
+// Stores the value that a function of this call has kept at this id; the value stays kept. CGPC_NONE if no function has
+// kept one. Only from within its function, on its thread.
 int cgpc_request_value(const struct cgpc_request *request,
                        void **value);
 
@@ -1287,7 +1287,7 @@ int cgpc_tree_register(struct cgpc_context *context,
 
 // Releases a tree that was registered under a name: calls that name it fail here from now on, and calls of others that
 // arrive later fail at this id, with CGPC_KIND_UNKNOWN_TREE. Calls in flight and trees that cgpc_tree_named has stored
-// go on; the argument is released once none of them is left. The name can be registered again. Errors: CGPC_ERR_TREE
+// go on, and the argument is released after the last of them. The name can be registered again. Errors: CGPC_ERR_TREE
 // if no tree is registered under it. May be called from anywhere.
 int cgpc_tree_release(struct cgpc_context *context,
                       const char *name);

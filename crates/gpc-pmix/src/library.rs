@@ -55,8 +55,8 @@ impl Library {
         let library = ManuallyDrop::new(library);
         let process = libloading::os::unix::Library::this().into();
         // SAFETY: the functions have these types in all versions in VERSIONS, and `free` has the type of the C
-        // standard. It is looked up as libpmix's own references are: in the program, what is preloaded, and then the
-        // C library. A search through libpmix's dependencies would pass over an allocator of the program.
+        // standard. The search is that of the linker for libpmix itself: the program, preloaded libraries, then the C
+        // library. A search through libpmix's dependencies would pass over an allocator of the program.
         let (version, found) = unsafe {
             let version: abi::GetVersion = symbol(&library, "PMIx_Get_version")?;
             let found = Library {

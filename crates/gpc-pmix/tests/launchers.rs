@@ -38,7 +38,7 @@ fn said(output: &Output) -> String {
 }
 
 /// Compiles a libpmix that the environment controls; `None` if there is no C compiler.
-fn stub(folder: &Path) -> Option<()> {
+fn build_libpmix(folder: &Path) -> Option<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub/libpmix.c");
     let library = folder.join("libpmix.so.2");
     let compiler = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).output();
@@ -77,7 +77,7 @@ fn without_a_library_a_process_of_a_job_fails_and_says_what_to_install() {
 #[test]
 fn a_library_that_misbehaves_is_an_error_and_never_a_job_of_one() {
     let folder = tempfile::tempdir().unwrap();
-    if stub(folder.path()).is_none() {
+    if build_libpmix(folder.path()).is_none() {
         return;
     }
     let whole = of_a_job(folder.path()).output().unwrap();
@@ -122,7 +122,7 @@ fn a_library_that_misbehaves_is_an_error_and_never_a_job_of_one() {
 #[test]
 fn values_are_freed_by_the_allocator_of_the_program() {
     let folder = tempfile::tempdir().unwrap();
-    if stub(folder.path()).is_none() {
+    if build_libpmix(folder.path()).is_none() {
         return;
     }
     // The address sanitizer is an allocator that reports blocks which are not its own.
@@ -139,7 +139,7 @@ fn values_are_freed_by_the_allocator_of_the_program() {
 #[test]
 fn a_library_that_blocks_is_given_up_after_the_limit() {
     let folder = tempfile::tempdir().unwrap();
-    if stub(folder.path()).is_none() {
+    if build_libpmix(folder.path()).is_none() {
         return;
     }
     let blocked = [

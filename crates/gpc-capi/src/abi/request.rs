@@ -133,8 +133,8 @@ pub unsafe extern "C" fn cgpc_request_func(
     unsafe { number(request, function, |request| request.func().number()) }
 }
 
-/// Stores the number of the callback; 0 if there is none, or the func is phased. Only from within its function, on its
-/// thread.
+/// Stores the number of the callback, or 0 if the call has none or the func is phased. Only from within its function,
+/// on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_callback(
     request: *const cgpc_request,
@@ -200,8 +200,8 @@ pub unsafe extern "C" fn cgpc_request_set_value(
     }
 }
 
-/// Stores the value that a function of this call has kept at this id; CGPC_NONE if there is none. It stays kept. Only
-/// from within its function, on its thread.
+/// Stores the value that a function of this call has kept at this id; the value stays kept. CGPC_NONE if no function has
+/// kept one. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_value(request: *const cgpc_request, value: *mut *mut c_void) -> c_int {
     // SAFETY: the documentation demands valid pointers.

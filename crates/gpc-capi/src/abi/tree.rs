@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cgpc_tree_register(
 
 /// Releases a tree that was registered under a name: calls that name it fail here from now on, and calls of others that
 /// arrive later fail at this id, with CGPC_KIND_UNKNOWN_TREE. Calls in flight and trees that cgpc_tree_named has stored
-/// go on; the argument is released once none of them is left. The name can be registered again. Errors: CGPC_ERR_TREE
+/// go on, and the argument is released after the last of them. The name can be registered again. Errors: CGPC_ERR_TREE
 /// if no tree is registered under it. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_release(context: *mut cgpc_context, name: *const c_char) -> c_int {

@@ -59,7 +59,8 @@ impl Memory {
         }
     }
 
-    /// The address in process `proc` of what process `from` has at an address; `None` if there is none.
+    /// Translates an address of process `from` to the address of the same memory in process `proc`; `None` if that
+    /// process does not have the memory.
     pub(super) fn translate(&self, address: u64, proc: usize, from: usize) -> Option<u64> {
         self.allocations.iter().rev().find_map(|segments| {
             let mut owners = segments.views[from].iter().zip(&segments.lengths).enumerate();

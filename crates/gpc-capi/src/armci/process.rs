@@ -28,7 +28,8 @@ use crate::status::CGPC_OK;
 /// How long calls in flight may take when the process leaves: after the last barrier there are none.
 const LEAVE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Time limit of the calls of handlers: they answer others, who wait meanwhile, and may wait for each other's locks.
+/// Time limit of a call that a handler makes: the caller of the handler waits meanwhile, and two handlers may wait for
+/// each other's locks.
 const HANDLER_LIMIT: Duration = Duration::from_secs(300);
 
 /// The number of this process and their number, which programs ask for also after the end.

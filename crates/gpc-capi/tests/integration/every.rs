@@ -72,7 +72,7 @@ fn right(kind: &str) -> String {
         _ if SIZED.contains(&plain) => format!("&({plain}){{.size = sizeof({plain})}}"),
         "const char *" => "\"x\"".into(),
         _ if kind.ends_with('*') => format!("({kind})(void *)room"),
-        _ if kind.ends_with("_fn") => format!("({kind})stub"),
+        _ if kind.ends_with("_fn") => format!("({kind})does_nothing"),
         _ => "1".into(),
     }
 }
@@ -158,7 +158,7 @@ const START: &str = r#"
 
 static char room[8192];
 /* Stands for each function; as a destructor it may be called. */
-static void stub(void) {}
+static void does_nothing(void) {}
 static void wrong(int status, int line) {
     if (status != CGPC_ERR_ARGUMENT) {
         fprintf(stderr, "line %d: %d\n", line, status);

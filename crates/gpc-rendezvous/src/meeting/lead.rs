@@ -185,7 +185,7 @@ impl Leader<'_> {
 
 /// Waits for a result, and renews leases meanwhile. `wait` waits up to a limit, and returns the result in the end.
 fn renewing<T>(mut wait: impl FnMut(Duration) -> Option<T>, renew: impl Fn()) -> T {
-    // Ends: what is waited for has a time limit.
+    // Ends: the operation behind `wait` has a time limit.
     loop {
         if let Some(ended) = wait(RENEW) {
             return ended;

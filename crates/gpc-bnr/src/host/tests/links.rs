@@ -151,7 +151,7 @@ fn a_secret_identifies_one_connection_of_its_process() {
     rig.assert_empty();
 }
 
-/// The loop sleeps until an event. A request that a flush has taken is none.
+/// A flush had taken a request, and the loop slept until the next event, since such a request is no event.
 #[test]
 fn a_request_that_a_flush_has_taken_wakes_the_loop() {
     let mut rig = Rig::new();
