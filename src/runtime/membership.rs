@@ -33,6 +33,7 @@ impl Connections {
         // Only greetings have been sent there, so the attempt can be replaced.
         if self.links.peering.give_up_attempt(id) {
             self.connect(now, id);
+            self.settle(now);
         }
     }
 
@@ -43,5 +44,24 @@ impl Connections {
         debug!(id = self.links.me, peer = id, "a peer is forgotten");
         self.links.forget(now, id);
         self.settle(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{LinkKind, Node};
+
+    /// The socket of an attempt that was given up stayed open until the links had something else to ask for.
+    #[test]
+    fn an_attempt_that_is_given_up_is_closed_at_once() {
+        let peers = "1 127.0.0.1:9".parse().unwrap();
+        let mut node = Node::builder(0).link(LinkKind::Tcp).peers(peers).polled().unwrap();
+        let connections = &mut node.event_loop_mut().connections;
+        assert_eq!(connections.meet(Time::default(), 1), Some(false));
+        let first = connections.links.table.iter().next().unwrap().0;
+        connections.learn(Time::default(), Peer::new(1, "127.0.0.1:10".parse().unwrap()));
+        assert!(connections.links.table.get(first).is_none());
+        assert_eq!((connections.links.table.len(), connections.links.has_outputs()), (1, false));
     }
 }

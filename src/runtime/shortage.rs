@@ -160,6 +160,7 @@ impl Connections {
     fn connect_at_last(&mut self, now: Time, to: Id) {
         if self.links.peering.state(to) == State::Absent && self.links.pending.has(to) {
             self.connect(now, to);
+            self.settle(now);
         }
         // There is still no descriptor.
         if self.descriptors.waiting.remove(&to) {
