@@ -1034,8 +1034,8 @@ int cgpc_request_set_value(const struct cgpc_request *request,
                            void *value,
                            cgpc_release_fn release);
 
-// Stores the value that a function of this call has kept at this id; the value stays kept. CGPC_NONE if no function has
-// kept one. Only from within its function, on its thread.
+// Stores the value that a function of this call has kept at this id; the value stays kept. CGPC_NONE if no function
+// has kept one. Only from within its function, on its thread.
 int cgpc_request_value(const struct cgpc_request *request,
                        void **value);
 

@@ -200,8 +200,8 @@ pub unsafe extern "C" fn cgpc_request_set_value(
     }
 }
 
-/// Stores the value that a function of this call has kept at this id; the value stays kept. CGPC_NONE if no function has
-/// kept one. Only from within its function, on its thread.
+/// Stores the value that a function of this call has kept at this id; the value stays kept. CGPC_NONE if no function
+/// has kept one. Only from within its function, on its thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_request_value(request: *const cgpc_request, value: *mut *mut c_void) -> c_int {
     // SAFETY: the documentation demands valid pointers.
