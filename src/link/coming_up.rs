@@ -108,8 +108,10 @@ impl<B: Book, T: HasLink> Links<B, T> {
 
     /// A connection that the driver has prepared is the link to a peer from now on.
     pub fn stands(&mut self, now: Time, key: LinkKey, hello: &Hello, proof: Proof) {
+        let hiwater = self.peering.identity().hiwater;
         let Some(link) = self.table.link_mut(key) else { return };
         let peer = hello.from;
+        link.limit_credit(hiwater);
         (link.phase, link.proof) = (Phase::Up(peer), proof);
         link.inbox.greeted();
         link.outbox.grant(hello.hiwater);

@@ -10,7 +10,7 @@ use gpc_trees::Id;
 use super::event::{Event, Refused};
 use super::loss::Loss;
 use super::peering::Proof;
-use super::state::{HIWATER, Link};
+use super::state::Link;
 use crate::chain::{Input, PAUSE_MAX, Time};
 use crate::hint::unlikely;
 use crate::wire::frame::WINDOW;
@@ -73,7 +73,7 @@ impl Link {
                     return Ok(Heeded::writes());
                 }
                 if !self.admit() {
-                    return Err(too_many());
+                    return Err(self.too_many());
                 }
                 let grants = request.data.len() > WINDOW;
                 // It may complete data that a lost parent has begun to send.
@@ -174,6 +174,11 @@ impl Link {
         }
     }
 
+    /// The error of a peer that exceeds its credit.
+    pub(super) fn too_many(&self) -> String {
+        format!("it sent more than the {} requests that it has credit for", self.hiwater())
+    }
+
     /// The peer ends the link: returns why it is lost.
     fn part(&mut self, goodbye: &Goodbye) -> String {
         self.loss = loss_of(goodbye.reason);
@@ -192,11 +197,6 @@ fn loss_of(reason: GoodbyeReason) -> Loss {
     }
 }
 
-/// The error of a peer that exceeds its credit.
-pub(super) fn too_many() -> String {
-    format!("it sent more than the {HIWATER} requests that it has credit for")
-}
-
 /// The response that an id would send if it had failed by itself.
 fn failed(call: CallId, cause: Cause) -> Message {
     let failure = Failure { cause, coverage: Coverage::new() };
@@ -208,7 +208,7 @@ mod tests {
     use gpc_trees::IdList;
 
     use super::*;
-    use crate::link::Phase;
+    use crate::link::{HIWATER, Phase};
 
     fn at(seconds: u64) -> Time {
         Time::default().plus(Duration::from_secs(seconds))

@@ -49,5 +49,5 @@ pub use loss::Loss;
 pub use outbox::{Outbox, PARTS_MAX, UnsentRequests};
 pub use output::{Arrival, LinksOutput, Lost};
 pub use pending::{ForPeer, Pending};
-pub use state::{ACKMARK, HIWATER, Link, Phase};
+pub use state::{HIWATER, Link, Phase};
 pub use table::{FIRST, HasLink, Table};

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
 
-use super::heeding::too_many;
-use super::state::{HIWATER, Link};
+use super::state::Link;
 use crate::chain::Time;
 use crate::wire::message::Answer;
 use crate::wire::{
@@ -26,7 +25,7 @@ impl Link {
         if !self.outbox.was_full() || request.adopted || !self.outbox.is_full() {
             return None;
         }
-        let has_credit = self.unacknowledged < HIWATER;
+        let has_credit = self.unacknowledged < self.hiwater();
         has_credit.then(|| Reason::new(CauseKind::NoMemory, self.outbox.refusal()))
     }
 
@@ -47,7 +46,7 @@ impl Link {
         reason: Reason,
     ) -> Result<(), String> {
         if !self.admit() {
-            return Err(too_many());
+            return Err(self.too_many());
         }
         self.inbox.drop_request(call);
         self.outbox.push(refusal(me, call, coverage, reason));
@@ -109,7 +108,7 @@ fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::{Context, Phase};
+    use crate::link::{Context, HIWATER, Phase};
     use crate::wire::frame::{FrameHeader, Kind};
     use crate::wire::head::RequestHead;
     use crate::wire::prefix::request_head;

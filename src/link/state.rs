@@ -17,17 +17,17 @@ use crate::chain::Time;
 use crate::hint::unlikely;
 use crate::wire::Message;
 
-/// Requests that a node accepts on a link without having acknowledged them. They keep the link busy, and bound what
-/// waits at a slow node.
+/// Requests that a node usually accepts on a link without having acknowledged them. They keep the link busy, and bound
+/// what waits at a slow node.
 pub const HIWATER: u32 = 256;
 
-/// Number of consumed requests that are acknowledged at the latest, so that the sender learns of it long before its
-/// credit ends.
-pub const ACKMARK: u32 = 128;
+/// Part of hiwater that is acknowledged at the latest when it has been consumed, so that the sender learns of it long
+/// before its credit ends.
+const ACKMARK_PARTS: u32 = 2;
 
-/// Number of consumed requests that are acknowledged with other bytes. Alone, the frame would cost a write here, and a
-/// wake-up of an id that waits for its own children.
-const ACK_BESIDE: u32 = 64;
+/// Part of ackmark that is acknowledged with other bytes. Alone, the frame would cost a write here, and a wake-up of an
+/// id that waits for its own children.
+const BESIDE_PARTS: u32 = 2;
 
 /// Maximum number of bytes that wait for a peer which still gets credit for requests. The replies to requests that it
 /// has credit for, of up to a segment each, may be added.
@@ -76,6 +76,8 @@ pub struct Link {
     pub marked: bool,
     /// Whether it is among the links on which long messages leave.
     pub streams: bool,
+    /// Requests that this node accepts without having acknowledged them, as its hello says.
+    hiwater: u32,
     /// Requests received and not acknowledged.
     pub unacknowledged: u32,
     /// Requests consumed and not acknowledged.
@@ -103,6 +105,7 @@ impl Link {
             heard: false,
             marked: false,
             streams: false,
+            hiwater: HIWATER,
             unacknowledged: 0,
             consumed: 0,
             takes: false,
@@ -111,33 +114,53 @@ impl Link {
         }
     }
 
+    /// Sets how many requests this node accepts without having acknowledged them.
+    pub fn limit_credit(&mut self, hiwater: u32) {
+        self.hiwater = hiwater;
+    }
+
+    /// Requests that this node accepts without having acknowledged them.
+    pub fn hiwater(&self) -> u32 {
+        self.hiwater
+    }
+
+    /// Number of consumed requests that are acknowledged at the latest.
+    pub fn ackmark(&self) -> u32 {
+        self.hiwater.div_ceil(ACKMARK_PARTS)
+    }
+
+    /// Number of consumed requests that are acknowledged with other bytes.
+    fn ackmark_beside(&self) -> u32 {
+        self.hiwater.div_ceil(ACKMARK_PARTS * BESIDE_PARTS)
+    }
+
     /// Whether the next frame may be carried out where it lies: nothing long is arriving, and the peer has credit for a
     /// request.
     pub fn is_plain(&self) -> bool {
-        self.inbox.is_idle() & (self.unacknowledged < HIWATER) & !self.outbox.was_full()
+        self.inbox.is_idle() & (self.unacknowledged < self.hiwater) & !self.outbox.was_full()
     }
 
     /// Counts a request as received; returns whether the peer had credit for it.
     pub fn admit(&mut self) -> bool {
         self.unacknowledged += 1;
-        self.unacknowledged <= HIWATER
+        self.unacknowledged <= self.hiwater
     }
 
     /// Counts a request as consumed, and acknowledges if enough have been; returns whether it has.
     pub fn consume(&mut self) -> bool {
         self.consumed += 1;
-        unlikely(self.consumed >= ACKMARK) && self.acknowledge()
+        unlikely(self.consumed >= self.ackmark()) && self.acknowledge()
     }
 
     /// Whether so few requests are to be acknowledged that a write of other bytes leaves them out.
     #[inline(always)]
     pub fn leaves_credit_out(&self) -> bool {
-        self.consumed < ACK_BESIDE
+        self.consumed < self.ackmark_beside()
     }
 
     /// Acknowledges the consumed requests with other bytes, if there are enough of them.
     pub fn acknowledge_beside(&mut self) {
-        if self.consumed >= ACK_BESIDE {
+        if self.consumed >= self.ackmark_beside() {
             self.acknowledge();
         }
     }

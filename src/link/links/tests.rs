@@ -103,7 +103,11 @@ struct Pair {
 }
 
 fn links(me: Id) -> Links<Four, End> {
-    let identity = Identity { me, incarnation: 7, job: Job::default(), hiwater: HIWATER };
+    links_with(me, HIWATER)
+}
+
+fn links_with(me: Id, hiwater: u32) -> Links<Four, End> {
+    let identity = Identity { me, incarnation: 7, job: Job::default(), hiwater };
     Links::new(Peering::new(identity, None, Strictness { insecure: true, ..Strictness::default() }, Four))
 }
 
