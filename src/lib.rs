@@ -168,6 +168,7 @@
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
 //! | `hint.rs` | branch hints |
+//! | `channel.rs` | a channel between threads, with little code |
 //! | `clocks.rs` | the clock of services and launchers |
 //! | `snapshot.rs` | what a node or a service holds, for tests |
 //!
@@ -343,6 +344,8 @@
 
 pub mod bootstrap;
 pub mod chain;
+#[doc(hidden)]
+pub mod channel;
 mod clocks;
 mod hint;
 mod launchers;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
@@ -13,6 +12,7 @@ use super::change::Change;
 use super::completion::Completion;
 use super::events::Listener;
 use crate::chain::Start;
+use crate::channel::Sender;
 
 /// A command.
 #[derive(Debug)]

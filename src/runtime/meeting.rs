@@ -4,7 +4,6 @@
 //! Nodes of a job start in any order. A call needs the nodes that it reaches, so its root waits for them first; calls
 //! then use the links that were opened.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use gpc_trees::IdList;
@@ -13,6 +12,7 @@ use super::absent_peers::{Absent, AbsentPeers};
 use super::command::Command;
 use super::event_loop::EventLoop;
 use super::mailbox::{Mailbox, Unsent};
+use crate::channel::channel;
 
 /// The first pause between two attempts: a process that is starting takes some milliseconds.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -61,7 +61,7 @@ impl Meeting {
 
     /// Makes one attempt through the event loop of another thread: opens links to the ids that are not up.
     pub(super) fn ask(&self, mailbox: &Mailbox, passed: Duration) -> Absent {
-        let (answer, answered) = mpsc::channel();
+        let (answer, answered) = channel();
         let command = Command::Meet { ids: self.ids.clone(), answer };
         match mailbox.command(command, self.limit.saturating_sub(passed).max(PAUSE_MAX)) {
             // A loop that has ended drops the sender.

@@ -11,11 +11,11 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::channel::channel;
 use crate::wire::Shown;
 
 /// Maximum number of concurrent look-ups: enough for the neighbours of a process in a tree. Each that hangs occupies a
@@ -85,7 +85,7 @@ impl Resolver {
             let why = format!("{NO_ANSWER}, not even to {LOOK_UPS_MAX} earlier look-ups");
             return Err(io::Error::new(ErrorKind::TimedOut, why));
         };
-        let (found, wait) = sync_channel(1);
+        let (found, wait) = channel();
         let (owned, look_up) = (name.to_owned(), Arc::clone(&self.look_up));
         let work = move || {
             let answer = look_up(&owned);

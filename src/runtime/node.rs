@@ -6,7 +6,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,7 @@ use super::users::Users;
 use super::waiting;
 use super::{AbsentPeers, Address, LinkKind, Listener, Peer, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
+use crate::channel::channel;
 use crate::link::HIWATER;
 use crate::link::peering::{Identity, Peering, PrivateKey, Secret};
 use crate::transport::Keepalive;

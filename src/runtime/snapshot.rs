@@ -1,6 +1,6 @@
 //! What a node holds, counted by itself. Compiled for tests only (feature `snapshot`).
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use super::command::Command;
@@ -9,6 +9,7 @@ use super::connections::Connections;
 use super::event_loop::EventLoop;
 use super::membership_error::CHANGE_LIMIT;
 use super::node::Node;
+use crate::channel::channel;
 use crate::link::Phase;
 use crate::snapshot::Snapshot;
 use crate::transport::SharedMemory as _;

@@ -17,6 +17,7 @@ use super::mailbox::Mailbox;
 use super::plan::Plan;
 use super::waiters::Waiter;
 use crate::chain::Input;
+use crate::channel::channel;
 use crate::wire::CallId;
 
 /// How long the event loop may take to report which calls still need a worker; after that, all of them count as needing
@@ -136,7 +137,7 @@ fn needs_itself(mailbox: &Mailbox, class: u8, ticket: u64, limit: Option<Duratio
     if !mailbox.waiters.is_stuck(&suspects, class) {
         return false;
     }
-    let (answer, answered) = std::sync::mpsc::channel();
+    let (answer, answered) = channel();
     let tickets = suspects.iter().map(|waiter| waiter.ticket).collect();
     let ask = ASK_LIMIT.min(limit.unwrap_or(ASK_LIMIT));
     if mailbox.command(Command::NeedsWorkers { tickets, answer }, ask).is_err() {

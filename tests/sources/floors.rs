@@ -49,6 +49,12 @@ const FLOORS: &[Floor] = &[
     Floor { folder: "src/hint.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor { folder: "src/snapshot.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor {
+        folder: "src/channel.rs",
+        floors: &[],
+        packages: &[],
+        banned: &["net", "thread", "fs", "process", "env"],
+    },
+    Floor {
         folder: "src/clocks.rs",
         floors: &[],
         packages: &[],
@@ -86,7 +92,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/runtime",
-        floors: &["hint", "snapshot", "wire", "chain", "link", "transport"],
+        floors: &["hint", "snapshot", "channel", "wire", "chain", "link", "transport"],
         packages: &[
             "gpc_trees",
             "bytes",
@@ -111,13 +117,13 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/bootstrap",
-        floors: &["launchers", "wire", "chain", "link", "runtime"],
+        floors: &["channel", "launchers", "wire", "chain", "link", "runtime"],
         packages: &["gpc_trees", "bytes", "thiserror", "rustix", "tracing", "zeroize"],
         banned: &[],
     },
     Floor {
         folder: "crates/gpc-pmix/src",
-        floors: &["wire", "bootstrap"],
+        floors: &["channel", "wire", "bootstrap"],
         packages: &["chained_gpc", "libloading"],
         banned: &["net", "HashMap", "HashSet"],
     },

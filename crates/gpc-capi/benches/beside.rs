@@ -2,7 +2,7 @@
 //!
 //! Both kinds of nodes live in this process. Blocks of calls of both kinds take turns, so that both meet the same
 //! machine. Each round gives a ratio; the table has their mean and its 95 % interval. `cargo bench -p gpc-capi
-//! --bench beside -- 2 8` measures over 2 and 8 nodes only.
+//! --bench beside -- 2 8` measures over 2 and 8 nodes only, `-- polled` and `-- threads` one kind of nodes only.
 #![allow(unsafe_code, missing_docs)]
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures and prints")]
 
@@ -233,13 +233,17 @@ fn main() {
     });
     let echo = echo.expect("a fresh name");
     let link = LinkKind::default();
-    for &n in &sizes {
+    let is_wanted = |kind: &str| {
+        let other = if kind == "polled" { "threads" } else { "polled" };
+        std::env::args().all(|argument| argument != other)
+    };
+    for &n in sizes.iter().filter(|_| is_wanted("polled")) {
         compare("one thread", n, || {
             let rust = RustPolled(nodes::polled(n, link, &functions), echo);
             (Box::new(rust), Box::new(C::start(n, true)))
         });
     }
-    for &n in &sizes {
+    for &n in sizes.iter().filter(|_| is_wanted("threads")) {
         compare("threads", n, || {
             // Nodes that poll before they sleep take the cores from each other.
             let nodes = LocalNodes::start_with(n, link, &functions, |_, node| node.wait(Wait::Block));

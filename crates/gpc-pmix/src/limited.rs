@@ -5,16 +5,31 @@
 //! no other code frees the memory.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
+
+use chained_gpc::channel::{Sender, channel};
 
 /// A piece of work on the value that the thread owns.
 type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// A thread that owns a `T` and runs pieces of work on it, one after the other.
 pub(crate) struct Limited<T> {
-    jobs: SyncSender<Job<T>>,
+    jobs: Sender<Job<T>>,
+    /// Whether a piece of work is queued that has not begun.
+    queued: Arc<AtomicBool>,
+}
+
+/// A place in the queue, which is free again when the work begins or is dropped.
+struct Place(Arc<AtomicBool>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// The reason why there is no result.
@@ -32,14 +47,15 @@ impl<T: 'static> Limited<T> {
     /// # Errors
     /// The system cannot start a thread.
     pub(crate) fn new(name: &str, make: impl FnOnce() -> T + Send + 'static) -> io::Result<Limited<T>> {
-        // A caller waits for its result before it asks again, unless the limit has passed. So one slot suffices, and
-        // further slots would hold work without a receiver.
-        let (jobs, receiver): (_, Receiver<Job<T>>) = sync_channel(1);
+        let (jobs, receiver) = channel::<Job<T>>();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let mut owned = make();
-            receiver.iter().for_each(|job| job(&mut owned));
+            // Ends when the handle is dropped.
+            while let Ok(job) = receiver.recv() {
+                job(&mut owned);
+            }
         })?;
-        Ok(Limited { jobs })
+        Ok(Limited { jobs, queued: Arc::default() })
     }
 
     /// Runs a piece of work and returns its result within the limit.
@@ -51,16 +67,19 @@ impl<T: 'static> Limited<T> {
         limit: Duration,
         work: impl FnOnce(&mut T) -> A + Send + 'static,
     ) -> Result<A, NoAnswer> {
-        let (answer, receiver) = sync_channel(1);
+        // A caller waits for its result before it asks again, unless the limit has passed. So one place suffices, and
+        // further places would hold work without a receiver.
+        if self.queued.swap(true, Ordering::AcqRel) {
+            return Err(NoAnswer::Late);
+        }
+        let place = Place(Arc::clone(&self.queued));
+        let (answer, receiver) = channel();
         let job: Job<T> = Box::new(move |owned| {
+            drop(place);
             // The receiver may have stopped waiting.
             let _ = answer.send(work(owned));
         });
-        // The queue is full: an earlier piece of work has not ended, and the one after it has not begun.
-        self.jobs.try_send(job).map_err(|error| match error {
-            std::sync::mpsc::TrySendError::Full(_) => NoAnswer::Late,
-            std::sync::mpsc::TrySendError::Disconnected(_) => NoAnswer::Gone,
-        })?;
+        self.jobs.send(job).map_err(|_| NoAnswer::Gone)?;
         receiver.recv_timeout(limit).map_err(|error| match error {
             RecvTimeoutError::Timeout => NoAnswer::Late,
             RecvTimeoutError::Disconnected => NoAnswer::Gone,
@@ -90,7 +109,7 @@ mod tests {
 
     #[test]
     fn work_that_blocks_is_given_up_and_so_is_what_waits_behind_it() {
-        let (release, blocked) = sync_channel::<()>(0);
+        let (release, blocked) = channel::<()>();
         let limited = Limited::new("blocked", || ()).unwrap();
         let short = Duration::from_millis(10);
         assert_eq!(limited.ask(short, move |()| blocked.recv().is_ok()), Err(NoAnswer::Late));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use gpc_trees::Id;
 
 use super::{Rule, RuleAddress};
 use crate::bootstrap::{BootstrapError, HostList};
+use crate::channel::{Receiver, Sender, channel};
 use crate::runtime::{Address, LOOK_UPS_MAX, NO_ANSWER, Resolver};
 use crate::wire::Shown;
 use crate::{Clock, TimeLimit};
