@@ -163,7 +163,7 @@
 //! |---|---|
 //! | [`trees`] | the crate `gpc-trees` |
 //! | [`wire`], [`chain`], [`link`] | the protocol, without I/O |
-//! | `transport` | the ways that the bytes of a link take: TCP, Unix sockets, shared memory |
+//! | `transport` | the ways that the bytes of a link take: TCP, Unix sockets, shared memory, the program's network |
 //! | [`runtime`] | the driver with sockets and threads, and the interface for applications |
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
@@ -270,6 +270,10 @@
 //! | `tcp`, `keepalive` | TCP; probes of idle connections |
 //! | `sealed`, `sending` | encrypted TCP; writes without a signal |
 //! | `unix` | Unix sockets |
+//! | `host/network`, `port` | the network of the program: what it implements; what it calls |
+//! | `host/inbound`, `socket` | what node and program share; a connection, as a link uses it |
+//! | `host/record`, `connection` | header of a message; state of a connection |
+//! | `host/memory` | such a network between nodes of one process |
 //! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
 //! | `shm/handover`, `lane`, `extents` | sends descriptors; descriptors of one link; sealed memory of a node |
 //! | `shm/mapping` | maps shared memory (`unsafe`): `backing`, `sealed`, `trim` |
@@ -279,7 +283,8 @@
 //! | file | for |
 //! |---|---|
 //! | *application* | |
-//! | `node`, `polled`, `local` | a node; one that the application drives; several in one process |
+//! | `builder`, `node` | settings of a node; a node |
+//! | `polled`, `local` | a node that the application drives; several nodes in one process |
 //! | `front` | what both kinds of node have in common |
 //! | `functions`, `functions_error`, `handles` | the table of functions; its errors; handles from names |
 //! | `request`, `stream`, `function_error` | arguments of functions; streaming functions; errors of functions |
@@ -377,10 +382,10 @@ pub use link::peering::{PrivateKey, PublicKey, Secret};
 pub use runtime::{
     AbsentPeers, Access, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure,
     CallHandle, CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events,
-    FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError,
-    Listener, LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent,
-    PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
-    Request, Resolver, Streaming, Wait, WithCode,
+    FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, HostNetwork, HostPort, IdReply,
+    LinkKind, LinkKindError, Listener, LocalNodes, Loss, MembershipError, MemoryNetwork, Merges, NoEvent,
+    Node, NotDelivered, NotSent, Outcome, Peer, PeerEvent, PeerEventKind, Peers, PeersError, Phase,
+    Placement, PolledNode, Prepared, RepliesError, ReplyRef, Request, Resolver, Streaming, Wait, WithCode,
 };
 #[cfg(feature = "snapshot")]
 #[doc(hidden)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 
 use gpc_trees::Id;
 use mio::{Interest, Registry, Token};
@@ -23,7 +24,7 @@ use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::link::peering::{LinkKey, Peering};
 use crate::link::{Event, Links, LinksOutput, Phase, UnsentRequests};
-use crate::transport::{Accepting, ByteStream as _, Extents, SharedMemory as _};
+use crate::transport::{Accepting, ByteStream as _, Extents, Inbound, SharedMemory as _};
 use crate::wire::Message;
 use crate::wire::body::Spare;
 
@@ -36,6 +37,8 @@ const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
 /// Where connections of peers come in.
 pub(super) struct Listening {
     pub(super) listeners: Vec<Accepting>,
+    /// The network of the program, if the node has one.
+    pub(super) host: Option<Arc<Inbound>>,
     /// When connections are accepted that the system has reported already.
     pub(super) again: Option<Time>,
 }
@@ -93,7 +96,7 @@ impl Connections {
         Ok(Connections {
             links: Links::new(peering),
             registry,
-            accepting: Listening { listeners, again: None },
+            accepting: Listening { listeners, host: None, again: None },
             proofs_before: 0,
             refusals: Refusals::default(),
             announced: BTreeSet::new(),
@@ -319,7 +322,9 @@ impl Connections {
             self.watched.drop_link(key);
         }
         // Closing the socket takes it out of the poll all the same.
-        let _ = self.registry.deregister(connection.socket.source());
+        if let Some(source) = connection.socket.source() {
+            let _ = self.registry.deregister(source);
+        }
         Some(connection)
     }
 }
@@ -337,7 +342,9 @@ fn listen_for_room(registry: &Registry, key: LinkKey, connection: &mut Connectio
         return Ok(());
     }
     // Room that was made in between is said at once.
-    registry.reregister(connection.socket.source(), Token(key.0), interest(connection.blocked))?;
+    if let Some(source) = connection.socket.source() {
+        registry.reregister(source, Token(key.0), interest(connection.blocked))?;
+    }
     connection.told_of_room = connection.blocked;
     Ok(())
 }

@@ -31,6 +31,7 @@ use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
 use crate::link::peering::LinkKey;
 use crate::link::{Arrival, FIRST as FIRST_LINK, Lost, UnsentRequests};
+use crate::transport::Told;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
@@ -457,6 +458,9 @@ impl EventLoop {
     /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of code that lies between two that run costs.
     #[inline(never)]
     fn open_mail(&mut self) {
+        if unlikely(self.connections.accepting.host.is_some()) {
+            self.serve_host();
+        }
         for _ in 0..self.share() {
             let Ok(input) = self.slots.results.try_recv() else { break };
             self.done += 1;
@@ -474,6 +478,22 @@ impl EventLoop {
         }
         if !self.slots.results.is_empty() || !self.slots.commands.is_empty() {
             self.mailbox.keep();
+        }
+    }
+
+    /// Takes what the program has delivered for links over its own network.
+    #[inline(never)]
+    fn serve_host(&mut self) {
+        let Some(host) = self.connections.accepting.host.clone() else { return };
+        host.say_farewells();
+        self.connections.accept_from_host(self.clock.time());
+        for Told { token, readable, writable, ended } in host.news() {
+            let key = LinkKey(token);
+            let readiness = Readiness { readable, writable, closed: ended };
+            if self.connections.ready(&self.clock, key, readiness) {
+                self.read_link(key, ended);
+            }
+            self.take_in();
         }
     }
 
@@ -619,6 +639,7 @@ impl Drop for EventLoop {
     /// Whoever still waits is told that the node has ended.
     fn drop(&mut self) {
         self.mailbox.close();
+        self.connections.accepting.host.iter().for_each(|host| host.end());
         for completion in std::mem::take(&mut self.calls).into_values() {
             completion.complete(None);
         }

@@ -11,7 +11,8 @@ use gpc_trees::Id;
 
 use super::{Address, AddressRow, Listener};
 
-/// The kind of the links between nodes of one machine. As text, `tcp`, `unix` or `shm`.
+/// The kind of the links between nodes of one machine. As text, `tcp`, `unix` or `shm`; `memory` is for nodes of one
+/// process, so no text names it.
 ///
 /// ```
 /// use chained_gpc::{LinkKind, Listener};
@@ -33,6 +34,8 @@ pub enum LinkKind {
     /// Rings in shared memory, which two nodes agree on over such a Unix socket; if the system refuses them, that
     /// socket.
     Shm,
+    /// Messages in the memory of one process: a [`MemoryNetwork`](crate::MemoryNetwork).
+    Memory,
 }
 
 impl Default for LinkKind {
@@ -51,6 +54,7 @@ impl LinkKind {
             LinkKind::Tcp => "tcp",
             LinkKind::Unix => "unix",
             LinkKind::Shm => "shm",
+            LinkKind::Memory => "memory",
         }
     }
 
@@ -59,14 +63,18 @@ impl LinkKind {
         match self {
             LinkKind::Tcp => Address::Tcp((loopback(), 0).into()),
             LinkKind::Unix | LinkKind::Shm => Address::Abstract(format!("{}{id}", fresh_prefix())),
+            LinkKind::Memory => Address::Host,
         }
     }
 
-    /// Listens for consecutive ids at unique addresses of this machine.
+    /// Listens for consecutive ids at unique addresses of this machine. [`Memory`](Self::Memory) needs no listeners.
     ///
     /// # Errors
     /// The system's, with the id for which it failed.
     pub fn listen(self, ids: Range<Id>) -> Result<(Vec<Listener>, AddressRow), (Id, io::Error)> {
+        if self == LinkKind::Memory {
+            return Ok((Vec::new(), AddressRow::host(ids)));
+        }
         let (prefix, host) = (fresh_prefix(), loopback());
         let mut listeners = Vec::with_capacity(ids.len());
         let mut ports = Vec::new();
@@ -74,7 +82,7 @@ impl LinkKind {
             let error = |error| (id, error);
             let address = match self {
                 LinkKind::Tcp => Address::Tcp((host, 0).into()),
-                LinkKind::Unix | LinkKind::Shm => Address::Abstract(format!("{prefix}{id}")),
+                _ => Address::Abstract(format!("{prefix}{id}")),
             };
             let listener = Listener::bind(&address).map_err(error)?;
             if let Address::Tcp(address) = listener.address().map_err(error)? {
@@ -84,7 +92,7 @@ impl LinkKind {
         }
         let row = match self {
             LinkKind::Tcp => AddressRow::ports(ids.start, host, ports),
-            LinkKind::Unix | LinkKind::Shm => AddressRow::names(ids, &prefix),
+            _ => AddressRow::names(ids, &prefix),
         };
         Ok((listeners, row.expect("the ids are a range, and a fresh prefix is short")))
     }

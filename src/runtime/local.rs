@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
+use super::builder::Builder;
 use super::functions::Functions;
-use super::node::{Builder, Node};
-use super::{LinkKind, Peers};
+use super::node::Node;
+use super::{LinkKind, MemoryNetwork, Peers};
 
 /// Nodes 0 to n-1 of one process.
 ///
@@ -58,11 +59,16 @@ impl LocalNodes {
     ) -> io::Result<LocalNodes> {
         let (listeners, row) = link.listen(0..n).map_err(|(_, error)| error)?;
         let peers = Peers::from(row);
-        let start = |(id, listener)| {
+        let (memory, mut listeners) = (MemoryNetwork::new(), listeners.into_iter());
+        let start = |id| {
             let builder = Node::builder(id).functions(functions).peers(peers.clone()).first_run();
-            adjust(id, builder.listener(listener).link(link)).start().map(|node| (id, node))
+            let builder = match listeners.next() {
+                Some(listener) => builder.listener(listener).link(link),
+                None => builder.memory(&memory),
+            };
+            adjust(id, builder).start().map(|node| (id, node))
         };
-        Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<_>>()?))
+        Ok(LocalNodes((0..n).map(start).collect::<io::Result<_>>()?))
     }
 
     /// Returns a node by its id.

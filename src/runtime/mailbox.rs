@@ -137,6 +137,11 @@ impl Mailbox {
         }
     }
 
+    /// Records that there is something for the loop beside the queues.
+    pub(super) fn delivered(&self) {
+        self.deliver();
+    }
+
     /// Marks the queues as non-empty, and wakes the loop.
     fn deliver(&self) {
         self.full.store(true, Ordering::SeqCst);

@@ -9,6 +9,7 @@ mod absent_peers;
 mod access;
 mod alarm;
 mod budget;
+mod builder;
 mod by_id;
 mod call;
 mod call_error;
@@ -83,10 +84,14 @@ mod waiting;
 mod watched;
 
 pub use crate::link::Loss;
-pub use crate::transport::{Address, AddressError, Listener, large_apart, one_heap};
+pub use crate::transport::{
+    Address, AddressError, HostNetwork, HostPort, Listener, MemoryNetwork, NotDelivered, NotSent,
+    large_apart, one_heap,
+};
 pub use crate::wire::{Job, JobError};
 pub use absent_peers::AbsentPeers;
 pub use access::Access;
+pub use builder::Builder;
 pub use call::{Call, CallTree};
 pub use call_error::{CallError, CallFailure, Deadlock};
 pub use caller::{CALL_BLOCKS_MAX, Caller, Calling};
@@ -102,7 +107,7 @@ pub use membership_error::MembershipError;
 pub use memory::request_data_max;
 pub(crate) use names::NO_ANSWER;
 pub use names::{LOOK_UPS_MAX, Resolver};
-pub use node::{Builder, Node};
+pub use node::Node;
 pub use outcome::{IdReply, Outcome, RepliesError, ReplyRef};
 pub use peer::Peer;
 pub use peers::{Peers, PeersError};

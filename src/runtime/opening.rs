@@ -13,7 +13,7 @@ use super::{Address, LinkKind};
 use crate::chain::Time;
 use crate::link::Phase;
 use crate::link::peering::{LinkKey, Transport};
-use crate::transport::{ByteStream as _, Socket};
+use crate::transport::{ByteStream as _, HostSocket, Socket};
 use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
@@ -49,6 +49,15 @@ impl Connections {
         self.accepting.again = Some(now);
     }
 
+    /// Accepts the connections that peers have opened over the network of the program.
+    pub(super) fn accept_from_host(&mut self, now: Time) {
+        let Some(host) = self.accepting.host.clone() else { return };
+        // Bounded: each peer has few connections, and none comes twice.
+        while let Some(socket) = HostSocket::accept(&host) {
+            self.serve(now, Socket::Host(socket));
+        }
+    }
+
     /// Awaits the hello on an accepted connection, if its user is allowed.
     fn serve(&mut self, now: Time, socket: Socket) {
         let (trusted, (transport, source)) = (self.local.users.check(&socket), socket.origin());
@@ -72,8 +81,10 @@ impl Connections {
             let why = "no address is known for it: add it to the peers";
             return self.links.not_opened(now, to, CauseKind::Unreachable, why);
         };
-        let permitted = self.links.peering.permits(transport_to(&address));
-        let socket = self.local.connect(&address, permitted);
+        let socket = match (&address, &self.accepting.host) {
+            (Address::Host, Some(host)) => Ok(Socket::Host(HostSocket::open(host, to))),
+            _ => self.local.connect(&address, self.links.peering.permits(transport_to(&address))),
+        };
         // Of one that is connected at once no event may report it.
         let at_once = socket.as_ref().is_ok_and(|socket| socket.connects_at_once());
         match socket.and_then(|socket| self.add(socket, Phase::Connecting(to))) {
@@ -97,7 +108,10 @@ impl Connections {
             socket.keep_alive(keepalive);
         }
         let told_of_room = !socket.reports_each_read();
-        self.registry.register(socket.source(), Token(key.0), interest(told_of_room))?;
+        socket.set_token(key.0);
+        if let Some(source) = socket.source() {
+            self.registry.register(source, Token(key.0), interest(told_of_room))?;
+        }
         let mut connection = Connection::new(socket, phase, self.extents.clone());
         (connection.told_of_room, connection.used) = (told_of_room, self.turn);
         let memory = self.memory.of_link(self.links.me);
@@ -114,6 +128,6 @@ fn transport_to(address: &Address) -> Transport {
     match address {
         Address::Tcp(address) if !address.ip().to_canonical().is_loopback() => Transport::Network,
         Address::Tcp(_) => Transport::Loopback,
-        Address::Unix(_) | Address::Abstract(_) => Transport::User,
+        Address::Unix(_) | Address::Abstract(_) | Address::Host => Transport::User,
     }
 }

@@ -183,7 +183,9 @@ impl FromStr for Peers {
                 }
                 Line::Peer(id, address, key) => (id, address, key),
             };
-            if let Some(first) = lines.insert(address.clone(), number) {
+            if address != Address::Host
+                && let Some(first) = lines.insert(address.clone(), number)
+            {
                 return Err(error(format!(
                     "{address} stands in line {first} already: each id listens at its own address"
                 )));

@@ -28,7 +28,7 @@ const PREFIX_MAX: usize = UNIX_PATH - 1 - "@".len() - ID_DIGITS;
 
 /// The addresses of consecutive ids.
 ///
-/// As text: `names FIRST COUNT PREFIX` or `ports FIRST HOST-IP PORT PORT ...`.
+/// As text: `names FIRST COUNT PREFIX`, `ports FIRST HOST-IP PORT PORT ...` or `host FIRST COUNT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressRow {
     ids: Range<Id>,
@@ -41,6 +41,8 @@ enum Rule {
     Ports { host: IpAddr, ports: Arc<[u16]> },
     /// Abstract Unix sockets: the prefix, and the id in decimal.
     Names { prefix: Arc<str> },
+    /// The network of the program.
+    Host,
 }
 
 /// Why addresses or a text are not a valid row.
@@ -60,7 +62,7 @@ pub enum AddressRowError {
     Prefix(String),
     /// Text of another form.
     #[error(
-        "`{0}` is no row of addresses: write names FIRST COUNT PREFIX or ports FIRST HOST-IP PORT PORT ..."
+        "`{0}` is no row of addresses: write names FIRST COUNT PREFIX, ports FIRST HOST-IP PORT PORT ... or host FIRST COUNT"
     )]
     Text(String),
 }
@@ -90,6 +92,11 @@ impl AddressRow {
         }
     }
 
+    /// Creates a row of ids that the [network of the program](crate::HostNetwork) reaches.
+    pub fn host(ids: Range<Id>) -> AddressRow {
+        AddressRow { ids, rule: Rule::Host }
+    }
+
     /// The ids.
     pub fn ids(&self) -> Range<Id> {
         self.ids.clone()
@@ -106,6 +113,7 @@ impl AddressRow {
                 Some(Address::Tcp(SocketAddr::new(*host, *port)))
             }
             Rule::Names { prefix } => Some(Address::Abstract(format!("{prefix}{id}"))),
+            Rule::Host => Some(Address::Host),
         }
     }
 }
@@ -114,6 +122,7 @@ impl fmt::Display for AddressRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rule {
             Rule::Names { prefix } => write!(f, "names {} {} {prefix}", self.ids.start, self.ids.len()),
+            Rule::Host => write!(f, "host {} {}", self.ids.start, self.ids.len()),
             Rule::Ports { host, ports } => {
                 write!(f, "ports {} {host}", self.ids.start)?;
                 ports.iter().try_for_each(|port| write!(f, " {port}"))
@@ -131,14 +140,17 @@ impl FromStr for AddressRow {
         let (kind, first, third) = (words.next(), words.next(), words.next());
         let first: Id = first.and_then(|first| first.parse().ok()).ok_or_else(no_row)?;
         let third = third.ok_or_else(no_row)?;
+        let ids = || {
+            let count: u32 = third.parse().map_err(|_| no_row())?;
+            let end = first.checked_add(count);
+            end.map(|end| first..end).ok_or(AddressRowError::Ids { first, count: count as usize })
+        };
         match kind {
             Some("names") => {
                 let (Some(prefix), None) = (words.next(), words.next()) else { return Err(no_row()) };
-                let count: u32 = third.parse().map_err(|_| no_row())?;
-                let end = first.checked_add(count);
-                let end = end.ok_or(AddressRowError::Ids { first, count: count as usize })?;
-                AddressRow::names(first..end, prefix)
+                AddressRow::names(ids()?, prefix)
             }
+            Some("host") if words.next().is_none() => ids().map(AddressRow::host),
             Some("ports") => {
                 let host = third.parse().map_err(|_| no_row())?;
                 let ports = words.map(str::parse).collect::<Result<_, _>>().map_err(|_| no_row())?;
@@ -190,9 +202,13 @@ mod tests {
 
     #[test]
     fn a_row_reads_as_it_prints() {
-        for text in
-            ["names 1 4095 gpc-7-", "names 4294967290 5 a", "ports 1 127.0.0.1 80 65535", "ports 7 ::1"]
-        {
+        for text in [
+            "names 1 4095 gpc-7-",
+            "names 4294967290 5 a",
+            "ports 1 127.0.0.1 80 65535",
+            "ports 7 ::1",
+            "host 3 9",
+        ] {
             assert_eq!(text.parse::<AddressRow>().unwrap().to_string(), text);
         }
         for text in [
@@ -202,6 +218,9 @@ mod tests {
             "names 1 2 a b",
             "names -1 2 a",
             "names 4294967290 6 a",
+            "host 1",
+            "host 1 2 3",
+            "host 4294967290 6",
             "ports 1",
             "ports 1 here 80",
             "ports 1 127.0.0.1 65536",

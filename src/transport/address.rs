@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// The address at which a node listens.
 ///
 /// As text: `127.0.0.1:5000` or `tcp:[::1]:5000`; `unix:/run/gpc/3.sock`; `unix:@name` for a Linux abstract socket,
-/// which leaves no file behind.
+/// which leaves no file behind; `host` for an id that the [network of the program](crate::HostNetwork) reaches.
 ///
 /// ```
 /// use chained_gpc::Address;
@@ -28,11 +28,13 @@ pub enum Address {
     Unix(PathBuf),
     /// A Linux abstract Unix socket.
     Abstract(String),
+    /// Over the [network of the program](crate::HostNetwork), which knows the ids.
+    Host,
 }
 
 /// Text that is not an address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{text}` is no address: {why}; write HOST-IP:PORT, tcp:HOST-IP:PORT, unix:PATH or unix:@NAME")]
+#[error("`{text}` is no address: {why}; write HOST-IP:PORT, tcp:HOST-IP:PORT, unix:PATH, unix:@NAME or host")]
 pub struct AddressError {
     text: String,
     why: String,
@@ -48,6 +50,7 @@ impl Address {
         match self {
             Address::Tcp(address) => address.ip().is_loopback(),
             Address::Unix(_) | Address::Abstract(_) => true,
+            Address::Host => false,
         }
     }
 }
@@ -67,6 +70,9 @@ impl FromStr for Address {
                 (None, _) => Ok(Address::Unix(path.into())),
             };
         }
+        if text == "host" {
+            return Ok(Address::Host);
+        }
         let socket = text.strip_prefix("tcp:").unwrap_or(text);
         socket.parse().map(Address::Tcp).map_err(|_| error("it is not an IP address and a port"))
     }
@@ -78,6 +84,7 @@ impl fmt::Display for Address {
             Address::Tcp(address) => address.fmt(f),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
             Address::Abstract(name) => write!(f, "unix:@{name}"),
+            Address::Host => f.write_str("host"),
         }
     }
 }
@@ -93,6 +100,7 @@ mod tests {
             "[::1]:9",
             "unix:/tmp/a.sock",
             "unix:@name",
+            "host",
             &format!("unix:/{}", "a".repeat(106)),
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);

@@ -28,11 +28,15 @@ pub(crate) trait ByteStream: Read + Write + Debug {
     /// The name, for people.
     fn name(&self) -> &'static str;
 
-    /// The socket that the system watches.
-    fn descriptor(&self) -> BorrowedFd<'_>;
+    /// The socket that the system watches; `None` if there is none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The same, for the event loop.
-    fn source(&mut self) -> &mut dyn Source;
+    /// The same, for the event loop. Without one, the transport says itself what has happened, see
+    /// [`set_token`](Self::set_token).
+    fn source(&mut self) -> Option<&mut dyn Source>;
+
+    /// The number by which the event loop knows the connection.
+    fn set_token(&mut self, _token: usize) {}
 
     /// Whether a connection that has been opened is connected. If not, an event reports when it is.
     fn connects_at_once(&self) -> bool {
@@ -41,25 +45,23 @@ pub(crate) trait ByteStream: Read + Write + Debug {
 
     /// The error of a failed connection attempt, if there is one.
     fn connect_error(&self) -> io::Result<Option<io::Error>> {
-        SockRef::from(&self.descriptor()).take_error()
+        self.descriptor().map_or(Ok(None), |socket| SockRef::from(&socket).take_error())
     }
 
     /// Whether it is connected by now.
     fn is_connected(&self) -> bool {
-        SockRef::from(&self.descriptor()).peer_addr().is_ok()
+        self.descriptor().is_none_or(|socket| SockRef::from(&socket).peer_addr().is_ok())
     }
 
     /// Whether the other end is closed, though received bytes may still be unread.
     fn is_ended(&self) -> bool {
-        let mut asked = [PollFd::from_borrowed_fd(self.descriptor(), ENDED)];
-        let answered = poll(&mut asked, Some(&Timespec::default()));
-        answered.is_ok_and(|count| count > 0) && !asked[0].revents().is_empty()
+        self.descriptor().is_some_and(|socket| is_reported(socket, ENDED).unwrap_or(false))
     }
 
     /// What lies between this process and the peer, and the source address of the connection as a number.
     fn origin(&self) -> (Between, Option<PeerAddress>) {
         // A peer that has gone has no address: its bytes are rejected like those of strangers.
-        let Ok(address) = peer_address(self.descriptor()) else { return (Between::Network, None) };
+        let Some(Ok(address)) = self.descriptor().map(peer_address) else { return (Between::Network, None) };
         let ip = address.ip().to_canonical();
         let bits = match ip {
             IpAddr::V4(ip) => ip.to_bits().into(),
@@ -70,8 +72,10 @@ pub(crate) trait ByteStream: Read + Write + Debug {
 
     /// The address of the other end, for people.
     fn whence(&self) -> String {
-        let address = peer_address(self.descriptor());
-        address.map_or_else(|_| "an address that is gone".into(), |address| address.to_string())
+        match self.descriptor().map(peer_address) {
+            Some(Ok(address)) => address.to_string(),
+            _ => "an address that is gone".into(),
+        }
     }
 
     /// The user of the process at the other end; `None` if the system does not tell.
@@ -96,9 +100,8 @@ pub(crate) trait ByteStream: Read + Write + Debug {
     /// Whether there is room for bytes; over a network, whether few or no bytes are still unsent. If not, the system
     /// reports when there is.
     fn has_room(&self) -> bool {
-        let mut sockets = [PollFd::from_borrowed_fd(self.descriptor(), PollFlags::OUT)];
         // If the poll fails, a write reports the error.
-        poll(&mut sockets, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+        self.descriptor().is_none_or(|socket| is_reported(socket, PollFlags::OUT).unwrap_or(true))
     }
 
     /// Prepares for long data in segments of this many bytes: bounds what is buffered to about one segment, since a
@@ -191,6 +194,13 @@ pub(crate) trait Descriptors {
     /// # Errors
     /// If there is none, or it does not have the required form.
     fn take(&mut self, length: usize, node: &super::Extents) -> io::Result<Extent>;
+}
+
+/// Whether the system reports an event of a socket now.
+fn is_reported(socket: BorrowedFd<'_>, event: PollFlags) -> io::Result<bool> {
+    let mut asked = [PollFd::from_borrowed_fd(socket, event)];
+    let count = poll(&mut asked, Some(&Timespec::default()))?;
+    Ok(count > 0 && !asked[0].revents().is_empty())
 }
 
 fn peer_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {

@@ -31,6 +31,7 @@ impl Address {
                 Address::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
                 Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
                 Address::Abstract(name) => (Domain::UNIX, SockAddr::unix(format!("\0{name}"))?),
+                Address::Host => return Err(nowhere()),
             };
             socket2::Socket::new(domain, Type::STREAM, None)?.connect_timeout(&to, limit)
         };
@@ -72,6 +73,7 @@ impl Listener {
             Address::Abstract(name) => abstract_address(name)
                 .and_then(|name| unix::UnixListener::bind_addr(&name))
                 .map(Listener::Unix),
+            Address::Host => Err(nowhere()),
         };
         bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))
     }
@@ -84,6 +86,7 @@ impl Listener {
         let listener = match address {
             Address::Tcp(_) => Listener::Tcp(std::net::TcpListener::from(fd)),
             Address::Unix(_) | Address::Abstract(_) => Listener::Unix(unix::UnixListener::from(fd)),
+            Address::Host => return Err(nowhere()),
         };
         match listener.address()? {
             there if there == *address => Ok(listener),
@@ -163,6 +166,11 @@ impl Accepting {
             Accepting::Unix(listener) => registry.register(listener, token, Interest::READABLE),
         }
     }
+}
+
+/// The network of the program needs no listener.
+fn nowhere() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "no socket listens there: the program delivers what comes")
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {

@@ -1,11 +1,13 @@
 //! Transports: the ways that the bytes of a link take to a peer.
 //!
 //! [`ByteStream`] and [`SharedMemory`] are what a link asks of its transport. [`Socket`] is a connection by any of
-//! them: [`tcp`], [`sealed`] (TCP with encrypted records), [`unix`], and [`shm`] (a Unix socket with rings in shared
-//! memory). Source: docs/wire.md, "Records" and "Shared rings".
+//! them: [`tcp`], [`sealed`] (TCP with encrypted records), [`unix`], [`shm`] (a Unix socket with rings in shared
+//! memory), and [`host`] (messages over the network of the program). Source: docs/wire.md, "Records", "Shared rings"
+//! and "Messages over the program's network".
 
 mod address;
 mod byte_stream;
+mod host;
 mod keepalive;
 mod listener;
 mod sealed;
@@ -18,6 +20,8 @@ mod unix;
 pub(crate) use address::UNIX_PATH;
 pub use address::{Address, AddressError};
 pub(crate) use byte_stream::{ByteStream, Descriptors, SharedMemory};
+pub use host::{HostNetwork, HostPort, MemoryNetwork, NotDelivered, NotSent};
+pub(crate) use host::{HostSocket, Inbound, Network, Told};
 pub(crate) use keepalive::Keepalive;
 pub(crate) use listener::Accepting;
 pub use listener::Listener;

@@ -226,12 +226,12 @@ impl ByteStream for SealedSocket {
         "encrypted TCP"
     }
 
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.stream.as_fd())
     }
 
-    fn source(&mut self) -> &mut dyn Source {
-        &mut self.stream
+    fn source(&mut self) -> Option<&mut dyn Source> {
+        Some(&mut self.stream)
     }
 
     fn keep_alive(&self, keepalive: Keepalive) {

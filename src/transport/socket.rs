@@ -9,6 +9,7 @@ use mio::net::{TcpStream, UnixStream};
 
 use super::address::Address;
 use super::byte_stream::{ByteStream, Descriptors, SharedMemory};
+use super::host::HostSocket;
 use super::keepalive::Keepalive;
 use super::sealed::SealedSocket;
 use super::sending::{send, send_parts};
@@ -25,6 +26,8 @@ pub(crate) enum Socket {
     Ring(Box<RingSocket>),
     /// TCP, encrypted.
     Sealed(Box<SealedSocket>),
+    /// Messages over the network of the program.
+    Host(HostSocket),
 }
 
 /// Asks the transport that it is.
@@ -35,6 +38,7 @@ macro_rules! each {
             Socket::Unix($it) => $answer,
             Socket::Ring($it) => $answer,
             Socket::Sealed($it) => $answer,
+            Socket::Host($it) => $answer,
         }
     };
 }
@@ -45,6 +49,10 @@ impl Socket {
     pub(crate) fn connect(address: &Address, rings: bool) -> io::Result<Socket> {
         match address {
             Address::Tcp(address) => tcp::connect(*address).map(Socket::Tcp),
+            Address::Host => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "its address is `host`, and this node has no network of its program: set one when it is built",
+            )),
             local if rings => {
                 unix::connect(local).map(|stream| Socket::Ring(Box::new(RingSocket::connecting(stream))))
             }
@@ -66,16 +74,24 @@ impl ByteStream for Socket {
         each!(self, socket => socket.name())
     }
 
-    fn descriptor(&self) -> BorrowedFd<'_> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         each!(self, socket => socket.descriptor())
     }
 
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> Option<&mut dyn Source> {
         each!(self, socket => socket.source())
+    }
+
+    fn set_token(&mut self, token: usize) {
+        each!(self, socket => socket.set_token(token));
     }
 
     fn connects_at_once(&self) -> bool {
         each!(self, socket => socket.connects_at_once())
+    }
+
+    fn is_ended(&self) -> bool {
+        each!(self, socket => socket.is_ended())
     }
 
     fn origin(&self) -> (Between, Option<PeerAddress>) {
@@ -192,6 +208,7 @@ impl Write for Socket {
             Socket::Unix(socket) => send(socket, bytes),
             Socket::Ring(socket) => socket.write(bytes),
             Socket::Sealed(socket) => socket.write(bytes),
+            Socket::Host(socket) => socket.write(bytes),
         }
     }
 
@@ -205,6 +222,7 @@ impl Write for Socket {
             Socket::Unix(socket) => send_parts(socket, parts),
             Socket::Ring(socket) => socket.write_vectored(parts),
             Socket::Sealed(socket) => socket.write_vectored(parts),
+            Socket::Host(socket) => socket.write_vectored(parts),
         }
     }
 
@@ -212,6 +230,7 @@ impl Write for Socket {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Socket::Sealed(socket) => socket.flush(),
+            Socket::Host(socket) => socket.flush(),
             Socket::Tcp(_) | Socket::Unix(_) | Socket::Ring(_) => Ok(()),
         }
     }

@@ -23,12 +23,12 @@ impl ByteStream for TcpStream {
         "TCP"
     }
 
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.as_fd()
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 
-    fn source(&mut self) -> &mut dyn Source {
-        self
+    fn source(&mut self) -> Option<&mut dyn Source> {
+        Some(self)
     }
 
     fn connects_at_once(&self) -> bool {

@@ -22,12 +22,12 @@ impl ByteStream for UnixStream {
         "a Unix socket"
     }
 
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.as_fd()
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 
-    fn source(&mut self) -> &mut dyn Source {
-        self
+    fn source(&mut self) -> Option<&mut dyn Source> {
+        Some(self)
     }
 
     fn origin(&self) -> (Between, Option<PeerAddress>) {
@@ -63,7 +63,7 @@ fn unix_address(address: &Address) -> io::Result<unix::SocketAddr> {
     match address {
         Address::Unix(path) => unix::SocketAddr::from_pathname(path),
         Address::Abstract(name) => abstract_address(name),
-        Address::Tcp(_) => Err(io::Error::other("a TCP address is no Unix socket")),
+        Address::Tcp(_) | Address::Host => Err(io::Error::other(format!("{address} is no Unix socket"))),
     }
 }
 

@@ -87,7 +87,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "src/transport",
         floors: &["wire", "chain", "link"],
-        packages: &["bytes", "thiserror", "mio", "rustix", "socket2", "tracing"],
+        packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "mio", "rustix", "socket2", "tracing"],
         banned: &["thread"],
     },
     Floor {

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::{
-    Builder, CallError, CallHandle, Functions, Id, LinkKind, Node, Outcome, Peers, PolledNode, Snapshot,
+    Builder, CallError, CallHandle, Functions, Id, LinkKind, MemoryNetwork, Node, Outcome, Peers, PolledNode,
+    Snapshot,
 };
 
 /// No call of a test takes a tenth of this; a longer one hangs.
@@ -57,11 +58,16 @@ pub fn polled_with(
 ) -> Vec<PolledNode> {
     let (listeners, addresses) = link.listen(0..n).expect("fresh addresses");
     let peers = Peers::from(addresses);
-    let node = |(id, listener)| {
+    let (memory, mut listeners) = (MemoryNetwork::new(), listeners.into_iter());
+    let node = |id| {
         let builder = Node::builder(id).functions(functions).peers(peers.clone());
-        settings(builder.listener(listener).link(link)).polled().expect("a node")
+        let builder = match listeners.next() {
+            Some(listener) => builder.listener(listener).link(link),
+            None => builder.memory(&memory),
+        };
+        settings(builder).polled().expect("a node")
     };
-    (0..n).zip(listeners).map(node).collect()
+    (0..n).map(node).collect()
 }
 
 /// Two nodes that know each other.

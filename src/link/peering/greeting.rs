@@ -21,6 +21,15 @@ pub enum Transport {
     Loopback,
     /// TCP that leaves the host, or may leave it.
     Network,
+    /// The network of the program, which says that this id is at the other end.
+    Host(Id),
+}
+
+impl Transport {
+    /// Whether the other end is known without a proof: by its user, or by the program.
+    pub(super) fn is_known(self) -> bool {
+        matches!(self, Transport::User | Transport::Host(_))
+    }
 }
 
 /// How the peer of a link has proved its membership.
@@ -28,7 +37,7 @@ pub enum Transport {
 pub enum Proof {
     /// Not proved.
     None,
-    /// By its user, over a Unix socket.
+    /// By its user, over a Unix socket, or by the program whose network it is.
     User,
     /// By the secret of the job.
     Secret,

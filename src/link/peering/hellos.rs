@@ -75,7 +75,11 @@ impl<B: Book> Peering<B> {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         greeting.rings = context.rings;
         let (claimed, proved) = (greeting.peer.replace(hello.from), greeting.key);
-        let objects = self.objects(claimed, &hello, context);
+        let known = match greeting.transport {
+            Transport::Host(peer) => Some(peer),
+            _ => None,
+        };
+        let objects = self.objects(claimed, known, &hello, context);
         if let Some((reason, text)) = objects.or_else(|| self.has_another_key(key, hello.from)) {
             return self.refuse(key, reason, text);
         }
@@ -116,6 +120,7 @@ impl<B: Book> Peering<B> {
     fn objects(
         &self,
         claimed: Option<Id>,
+        known: Option<Id>,
         hello: &Hello,
         context: &FeedContext,
     ) -> Option<(GoodbyeReason, String)> {
@@ -132,6 +137,8 @@ impl<B: Book> Peering<B> {
             format!("id {me} is here itself: each process needs an id of its own")
         } else if claimed.is_some_and(|claimed| claimed != hello.from) {
             format!("its proof is of id {}, its hello of id {}", claimed.unwrap_or_default(), hello.from)
+        } else if let Some(known) = known.filter(|known| *known != hello.from) {
+            format!("the program's network says that id {known} has sent the hello of id {}", hello.from)
         } else {
             context.full.clone().filter(|_| !self.book.contains(hello.from))?
         };
@@ -143,7 +150,7 @@ impl<B: Book> Peering<B> {
     pub(super) fn has_another_key(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
         let (listed, greeting) = (self.book.key(id)?, self.greetings.get(&key)?);
         let text = match greeting.key {
-            _ if greeting.transport == Transport::User => return None,
+            _ if greeting.transport.is_known() => return None,
             Some(proved) if proved == listed => return None,
             Some(_) => {
                 format!("id {id} is known by another key here: the job's secret alone does not prove that id")
@@ -239,7 +246,7 @@ impl<B: Book> Peering<B> {
         let accepted = !greeting.is_ours();
         let Greeting { transport, encrypt, session, key: proved, .. } = greeting;
         let proof = match (transport, proved) {
-            (Transport::User, _) => Proof::User,
+            (Transport::User | Transport::Host(_), _) => Proof::User,
             (_, Some(_)) if listed => Proof::Key,
             (_, Some(_)) => Proof::Secret,
             (_, None) => Proof::None,

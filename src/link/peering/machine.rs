@@ -49,7 +49,7 @@ impl Strictness {
     /// Whether this side requires encryption.
     pub(super) fn encrypts(self, transport: Transport) -> bool {
         match transport {
-            Transport::User => false,
+            Transport::User | Transport::Host(_) => false,
             Transport::Loopback => self.encrypt_loopback,
             Transport::Network => !self.no_encryption,
         }

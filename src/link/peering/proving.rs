@@ -31,8 +31,8 @@ impl<B: Book> Peering<B> {
         if let Err(why) = self.permits(transport) {
             return self.fail(key, why);
         }
-        if transport == Transport::User || self.crypto.is_none() {
-            return match transport != Transport::User && self.book.key(to).is_some() {
+        if transport.is_known() || self.crypto.is_none() {
+            return match !transport.is_known() && self.book.key(to).is_some() {
                 true => self.fail(key, "it is known by a key, which is proved by a secret alone: give this node the secret of the job"),
                 false => self.say_hello(key, to),
             };
@@ -108,7 +108,7 @@ impl<B: Book> Peering<B> {
         context: &FeedContext,
     ) {
         let Some(greeting) = self.greetings.get(&key) else { return };
-        let proves = greeting.transport == Transport::User || self.crypto.is_none();
+        let proves = greeting.transport.is_known() || self.crypto.is_none();
         if proves || greeting.is_ours() {
             return self.judge_frame(now, key, header, payload, context);
         }

@@ -122,12 +122,12 @@ impl ByteStream for RingSocket {
         if self.is_polled() { "rings in shared memory" } else { self.stream.name() }
     }
 
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.stream.as_fd())
     }
 
-    fn source(&mut self) -> &mut dyn Source {
-        &mut self.stream
+    fn source(&mut self) -> Option<&mut dyn Source> {
+        Some(&mut self.stream)
     }
 
     fn origin(&self) -> (Between, Option<PeerAddress>) {

@@ -27,7 +27,10 @@ pub(crate) fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferre
 }
 
 /// The kinds of links that `LocalNodes` supports.
-pub(crate) const LINKS: [LinkKind; 3] = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm];
+pub(crate) const LINKS: [LinkKind; 4] = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm, LinkKind::Memory];
+
+/// Those whose nodes listen at an address.
+pub(crate) const LISTENING: [LinkKind; 3] = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm];
 
 /// Runs a test on a thread of its own, and fails if it does not end: shutting a node down joins its thread, which has
 /// no limit.

@@ -2,11 +2,14 @@
 
 use chained_gpc::Functions;
 use chained_gpc::Placement;
-use chained_gpc::link::{ACKMARK, Event};
+use chained_gpc::link::{Event, HIWATER};
 use chained_gpc::wire::Message;
 
 use super::common::{ids, limited};
 use super::raw::{EARLY, RawPeer, call, listener, node};
+
+/// Requests that are acknowledged together: half of the credit.
+const ACKMARK: u32 = HIWATER / 2;
 
 /// With 64 calls in flight, each id with children woke its parent once in 64 calls just for an acknowledgement. That
 /// was a sixth of all writes of a tree of 64 ids.

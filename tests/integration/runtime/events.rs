@@ -7,7 +7,7 @@ use chained_gpc::runtime::{EVENTS_MAX, Events, Listener, Loss, NoEvent, PeerEven
 use chained_gpc::{Call, CallError, Functions, Heartbeat, Id, LinkKind, Node, Peer, Stage, Tree};
 
 use super::common::{
-    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, hold, ids, limited, replies_of, who,
+    LIMIT, LISTENING, assert_cause, assert_who, cause_of, end_of, hold, ids, limited, replies_of, who,
 };
 use super::membership::{alone, peer};
 use super::raw::{EARLY, RawPeer, call, listening, node};
@@ -37,7 +37,7 @@ fn lost(events: &Events, id: Id, incarnation: u64, how: Loss) -> String {
 #[test]
 fn runs_of_an_id_come_and_leave_in_order() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let root = alone(0, link, &functions);
@@ -212,7 +212,7 @@ fn a_polled_node_tells_in_its_turns() {
 #[test]
 fn calls_to_a_node_that_leaves_end_clearly() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let root = alone(0, link, &functions);

@@ -6,7 +6,7 @@ use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::{AbsentPeers, Call, Functions, Id, Job, LinkKind, Node, Stage};
 
-use super::common::{LIMIT, LINKS, assert_cause, assert_who, cause_of, ids, limited, replies_of, who};
+use super::common::{LIMIT, LISTENING, assert_cause, assert_who, cause_of, ids, limited, replies_of, who};
 use super::raw::{EARLY, RawPeer, SHORT, call, listener, listening, node};
 
 /// A job whose short form is this digit, eight times.
@@ -39,7 +39,7 @@ fn start(
 #[test]
 fn a_stale_peers_file_joins_no_two_jobs() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let (listeners, row) = link.listen(0..3).unwrap();

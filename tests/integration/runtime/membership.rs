@@ -9,7 +9,7 @@ use chained_gpc::{
 };
 
 use super::common::{
-    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, hold, limited, replies_of, who,
+    LIMIT, LISTENING, assert_cause, assert_who, cause_of, end_of, hold, limited, replies_of, who,
 };
 use super::raw::{EARLY, RawPeer, call, listener, node};
 
@@ -35,7 +35,7 @@ fn over(func: FuncHandle, ids: impl IntoIterator<Item = Id>) -> Call {
 #[test]
 fn ids_join_leave_and_join_again() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let root = alone(0, link, &functions);
@@ -101,7 +101,7 @@ fn ids_of_a_row_are_forgotten_and_learned_as_others() {
 #[test]
 fn a_link_that_stands_stays_where_a_new_address_is_learned_and_the_next_goes_there() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let root = alone(0, link, &functions);
@@ -149,7 +149,7 @@ fn an_attempt_at_a_former_address_is_given_up_and_its_calls_go_on() {
 #[test]
 fn calls_through_a_peer_that_is_forgotten_fail_as_if_it_were_lost() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let (hold, held) = hold(&functions);
             let who = who(&functions);
@@ -266,7 +266,7 @@ fn threads_learn_and_call_at_the_same_time() {
 #[test]
 fn a_polled_node_learns_and_forgets_in_the_order_of_its_calls() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let mut root = Node::builder(0).functions(&functions).link(link).polled().unwrap();

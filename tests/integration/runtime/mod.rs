@@ -19,6 +19,7 @@ mod fair;
 mod flood;
 mod foreign;
 mod handle;
+mod host;
 mod hostile;
 mod incarnations;
 mod jobs;

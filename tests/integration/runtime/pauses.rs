@@ -13,7 +13,7 @@ use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, Peer, PolledNode, Stage,
 };
 
-use super::common::{LIMIT, LINKS, assert_cause, cause_of, limited, outcome_of, who};
+use super::common::{LIMIT, LISTENING, assert_cause, cause_of, limited, outcome_of, who};
 use super::raw::{EARLY, RawPeer, call, listener, node};
 
 /// Time of silence until death in these tests: far longer than a busy machine delays a thread.
@@ -61,7 +61,7 @@ fn until_a_silent_peer_is_given_up(root: &Node, who: FuncHandle) {
 #[test]
 fn who_computes_and_has_said_so_is_not_given_up() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let (root, mut below) = pair(link, &functions, who);

@@ -10,7 +10,7 @@ use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::{Call, CallError, CauseKind, Functions, LinkKind, LocalNodes, Node, Reply, Stage};
 
 use super::common::{
-    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, hold, ids, ids_of, limited, replies_of, who,
+    LIMIT, LISTENING, assert_cause, assert_who, cause_of, end_of, hold, ids, ids_of, limited, replies_of, who,
 };
 use super::raw::{EARLY, RawPeer, SHORT, call, node};
 
@@ -88,7 +88,7 @@ fn peers_are_told_goodbye_and_name_the_id_that_has_ended() {
 #[test]
 fn a_node_that_starts_again_at_its_address_serves_again() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let who = who(&functions);
             let mut nodes = LocalNodes::start(4, link, &functions).unwrap();
@@ -137,7 +137,7 @@ fn requests_of_a_long_gone_parent_do_not_hold_a_node_up() {
 #[test]
 fn a_long_reply_is_through_before_its_node_ends() {
     limited(|| {
-        for link in LINKS {
+        for link in LISTENING {
             let functions = Functions::new();
             let (hold, held) = hold(&functions);
             let mut nodes = LocalNodes::start(2, link, &functions).unwrap();
@@ -179,7 +179,7 @@ fn a_node_that_is_ending_takes_no_calls_of_peers() {
 /// A node that is all of its process: it serves as long as its control link is open.
 #[test]
 fn a_node_that_is_served_ends_with_its_keeper() {
-    for link in LINKS {
+    for link in LISTENING {
         limited(move || {
             let functions = Functions::new();
             let who = who(&functions);

@@ -67,7 +67,7 @@ fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
         for node in &mut nodes {
             let links = &mut node.event_loop_mut().connections;
             let key = links.links.up(links.links.peers_up()[0]).unwrap();
-            let socket = links.links.table.get(key).unwrap().socket.descriptor();
+            let socket = links.links.table.get(key).unwrap().socket.descriptor().unwrap();
             let system = socket2::SockRef::from(&socket);
             let limit = system.tcp_user_timeout().unwrap();
             let set = system.keepalive().unwrap().then(|| {
@@ -93,7 +93,7 @@ fn an_announced_pause_is_granted_by_the_system_too() {
         nodes[1].pause(Duration::from_secs(pause)).unwrap();
         let limit = |node: &EventLoop| {
             let link = node.connections.links.table.get(only_link(node)).unwrap();
-            socket2::SockRef::from(&link.socket.descriptor()).tcp_user_timeout().unwrap().unwrap()
+            socket2::SockRef::from(&link.socket.descriptor().unwrap()).tcp_user_timeout().unwrap().unwrap()
         };
         // More turns than the announcement takes, fewer than a hang.
         let granted = (0..1_000_000).any(|_| {
@@ -108,7 +108,7 @@ fn an_announced_pause_is_granted_by_the_system_too() {
 fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
     let other = nodes[1].event_loop_mut();
     let key = only_link(other);
-    let socket = other.connections.links.table.get(key).unwrap().socket.descriptor();
+    let socket = other.connections.links.table.get(key).unwrap().socket.descriptor().unwrap();
     // What comes is not read: the system says at once that the connection is gone.
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
     let now = other.ask_time();
