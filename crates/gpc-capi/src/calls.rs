@@ -1,6 +1,6 @@
 //! Calls in flight, and their outcomes.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chained_gpc::runtime::Canceller;
@@ -8,6 +8,7 @@ use chained_gpc::{
     CallError, CallFailure, CallHandle, Cause, Coverage, Id, IdList, IdReply, Outcome, RepliesError, Status,
 };
 
+use crate::abi::exclusive::{Exclusive, Use};
 use crate::context::{Context, Waited};
 use crate::error::{Error, Result};
 use crate::handles::{Handle, Kind, Object};
@@ -16,12 +17,17 @@ use crate::status::{CGPC_ERR_BUSY, CGPC_ERR_STATE};
 /// A call in flight.
 pub(crate) struct InFlight {
     context: Arc<Context>,
-    state: Mutex<State>,
+    state: Exclusive<State>,
 }
 
 impl Object for InFlight {
     const KIND: Kind = Kind::Call;
+    /// Without its outcome, which is taken or abandoned before its handle is freed.
+    const IS_KEPT: bool = true;
 }
+
+/// The result of a call that started.
+pub(crate) type Finished = std::result::Result<Outcome, CallError>;
 
 enum State {
     /// No thread waits for it.
@@ -34,7 +40,7 @@ enum State {
 
 impl InFlight {
     pub(crate) fn new(context: Arc<Context>, call: CallHandle) -> InFlight {
-        InFlight { context, state: Mutex::new(State::Idle(call)) }
+        InFlight { context, state: Exclusive::new(State::Idle(call)) }
     }
 
     /// The handle of its context.
@@ -46,10 +52,7 @@ impl InFlight {
     ///
     /// # Errors
     /// If this thread cannot wait, another one waits, or the outcome was taken.
-    pub(crate) fn wait(
-        &self,
-        limit: Option<Duration>,
-    ) -> Result<Option<std::result::Result<Outcome, CallError>>> {
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<Option<Finished>> {
         let call = self.take(|call| State::Awaited(call.canceller()))?;
         let (state, result) = match self.context.wait(call, limit) {
             Waited::Ended(ended) => (State::Taken, Ok(Some(ended))),
@@ -60,18 +63,21 @@ impl InFlight {
         result
     }
 
-    /// The outcome, if the call has ended.
+    /// Passes the outcome to `take`, if the call has ended. It is large, so it is not moved more than needed.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
-    pub(crate) fn test(&self) -> Result<Option<std::result::Result<Outcome, CallError>>> {
+    /// As for [`wait`](Self::wait), and those of `take`.
+    pub(crate) fn test<T>(&self, take: impl FnOnce(Finished) -> Result<T>) -> Result<Option<T>> {
         let mut state = self.state();
         let State::Idle(call) = &mut *state else { return Err(unavailable(&state)) };
-        let ended = call.test();
-        if ended.is_some() {
-            *state = State::Taken;
+        match call.test() {
+            Some(ended) => {
+                *state = State::Taken;
+                drop(state);
+                take(ended).map(Some)
+            }
+            None => Ok(None),
         }
-        Ok(ended)
     }
 
     /// Takes the handle, for a continuation or to detach the call.
@@ -111,9 +117,9 @@ impl InFlight {
         }
     }
 
-    /// The state is replaced as a whole, so it is valid after any panic.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The state, for a few instructions. It is replaced as a whole, so it is valid after any panic.
+    fn state(&self) -> Use<'_, State> {
+        self.state.use_soon()
     }
 }
 
@@ -141,12 +147,12 @@ impl Ended {
     ///
     /// # Errors
     /// If the call has no outcome.
-    pub(crate) fn new(result: std::result::Result<Outcome, CallError>) -> Result<(Ended, Option<Error>)> {
+    pub(crate) fn new(result: Finished) -> Result<(Arc<Ended>, Option<Error>)> {
         match result {
-            Ok(outcome) => Ok((Ended::Done(outcome, OnceLock::new()), None)),
+            Ok(outcome) => Ok((Arc::new(Ended::Done(outcome, OnceLock::new())), None)),
             Err(CallError::Failed(failure)) => {
                 let error = Error::from(&*failure);
-                Ok((Ended::Failed(failure), Some(error)))
+                Ok((Arc::new(Ended::Failed(failure)), Some(error)))
             }
             Err(error) => Err(error.into()),
         }

@@ -2,12 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::{Member, Serving};
 use chained_gpc::{Call, CallError, CallHandle, Caller, Loss, Node, Outcome, PolledNode};
 
+use crate::abi::exclusive::{Exclusive, Use};
 use crate::abi::frames;
 use crate::error::{Error, Result};
 use crate::handles::{Handle, Kind, Object};
@@ -29,6 +30,8 @@ pub(crate) struct Context {
 
 impl Object for Context {
     const KIND: Kind = Kind::Context;
+    /// Without its node and its functions, which end before its handle is freed.
+    const IS_KEPT: bool = true;
 }
 
 /// The node of a context that has been started.
@@ -92,11 +95,8 @@ impl DerefMut for Driven {
     }
 }
 
-/// A node that the application drives, and the thread that is inside it.
-struct Polled {
-    node: Mutex<Option<Driven>>,
-    driving: AtomicU64,
-}
+/// A node that the application drives; `None` once it has ended.
+type Polled = Exclusive<Option<Driven>>;
 
 thread_local! {
     /// A number of this thread, not 0.
@@ -104,18 +104,6 @@ thread_local! {
         static THREADS: AtomicU64 = AtomicU64::new(1);
         THREADS.fetch_add(1, Ordering::Relaxed)
     };
-}
-
-/// Exclusive use of a polled node by this thread.
-struct Drive<'a> {
-    node: MutexGuard<'a, Option<Driven>>,
-    driving: &'a AtomicU64,
-}
-
-impl Drop for Drive<'_> {
-    fn drop(&mut self) {
-        self.driving.store(0, Ordering::Relaxed);
-    }
 }
 
 fn not_started() -> Error {
@@ -126,28 +114,22 @@ fn ended() -> Error {
     Error::new(CGPC_ERR_ENDED, "the node has been shut down")
 }
 
-impl Polled {
-    fn drive(&self) -> Result<Drive<'_>> {
-        let me = THREAD.with(|thread| *thread);
-        let node = match self.node.try_lock() {
-            Ok(node) => node,
-            Err(TryLockError::Poisoned(node)) => node.into_inner(),
-            Err(TryLockError::WouldBlock) if self.driving.load(Ordering::Relaxed) == me => {
-                let message = "this thread drives the context already, and runs one of its functions: \
-                    go on in cgpc_call_on_end, or reply later";
-                return Err(Error::new(CGPC_ERR_DEADLOCK, message));
-            }
-            Err(TryLockError::WouldBlock) => {
-                let message = "another thread drives this context at present: only one can";
-                return Err(Error::new(CGPC_ERR_BUSY, message));
-            }
-        };
-        self.driving.store(me, Ordering::Relaxed);
-        Ok(Drive { node, driving: &self.driving })
-    }
+/// Uses a polled node in this thread.
+fn drive(polled: &Polled) -> Result<Use<'_, Option<Driven>>> {
+    let me = THREAD.with(|thread| *thread);
+    polled.try_use(me).map_err(|other| is_driven(other == me))
+}
 
-    fn with<T>(&self, run: impl FnOnce(&mut Driven) -> Result<T>) -> Result<T> {
-        run(self.drive()?.node.as_mut().ok_or_else(ended)?)
+#[cold]
+#[inline(never)]
+fn is_driven(by_this_thread: bool) -> Error {
+    match by_this_thread {
+        true => Error::new(
+            CGPC_ERR_DEADLOCK,
+            "this thread drives the context already, and runs one of its functions: \
+            go on in cgpc_call_on_end, or reply later",
+        ),
+        false => Error::new(CGPC_ERR_BUSY, "another thread drives this context at present: only one can"),
     }
 }
 
@@ -224,9 +206,9 @@ impl Context {
         }
         let started = self.started()?;
         if let Driver::Polled(polled) = &started.driver
-            && let Ok(mut drive) = polled.drive()
+            && let Ok(mut driven) = drive(polled)
         {
-            return Ok(drive.node.as_mut().ok_or_else(ended)?.call(call)?);
+            return Ok(driven.as_mut().ok_or_else(ended)?.call(call)?);
         }
         Ok(started.caller.call(call)?)
     }
@@ -247,11 +229,11 @@ impl Context {
                 None => Waited::Not(call, None),
             },
             (Some(Driver::Polled(polled)), limit) => {
-                let mut drive = match polled.drive() {
-                    Ok(drive) => drive,
+                let mut driven = match drive(polled) {
+                    Ok(driven) => driven,
                     Err(error) => return Waited::Not(call, Some(error)),
                 };
-                match (drive.node.as_mut(), limit) {
+                match (driven.as_mut(), limit) {
                     (None, _) => Waited::Not(call, Some(ended())),
                     (Some(node), None) => Waited::Ended(node.wait(call)),
                     (Some(node), Some(limit)) => match node.wait_for(&mut call, limit) {
@@ -273,7 +255,7 @@ impl Context {
         polled: impl FnOnce(&mut Driven) -> Result<T>,
     ) -> Result<T> {
         match &self.started()?.driver {
-            Driver::Polled(driven) => driven.with(polled),
+            Driver::Polled(driven) => polled(drive(driven)?.as_mut().ok_or_else(ended)?),
             Driver::Thread(node) => {
                 let node = node.read().unwrap_or_else(PoisonError::into_inner);
                 running(node.as_ref().ok_or_else(ended)?)
@@ -332,9 +314,7 @@ impl Context {
     /// Whether a function of this context runs on this thread, or this thread drives it.
     pub(crate) fn is_inside(&self) -> bool {
         let drives = match self.started.get().map(|started| &started.driver) {
-            Some(Driver::Polled(polled)) => {
-                polled.driving.load(Ordering::Relaxed) == THREAD.with(|thread| *thread)
-            }
+            Some(Driver::Polled(polled)) => polled.user() == THREAD.with(|thread| *thread),
             _ => false,
         };
         drives || frames::runs(self.handle())
@@ -371,7 +351,7 @@ impl Context {
                 }
             }
             Driver::Polled(polled) => {
-                let node = polled.drive()?.node.take();
+                let node = drive(polled)?.take();
                 match node {
                     Some(Driven::Node(node)) => node.shutdown(limit)?,
                     Some(Driven::Member(member)) => member.finish(limit)?,
@@ -384,6 +364,7 @@ impl Context {
 }
 
 /// The result of a wait for a call.
+#[expect(clippy::large_enum_variant, reason = "it is matched at once, and most calls end")]
 pub(crate) enum Waited {
     /// The call has ended.
     Ended(std::result::Result<Outcome, CallError>),
@@ -417,7 +398,6 @@ impl Started {
     pub(crate) fn polled(node: Driven, count: u32) -> Started {
         let (caller, id) = (node.caller(), node.id());
         let address = node.address().map(ToString::to_string);
-        let polled = Box::new(Polled { node: Mutex::new(Some(node)), driving: AtomicU64::new(0) });
-        Started { caller, id, count, address, driver: Driver::Polled(polled) }
+        Started { caller, id, count, address, driver: Driver::Polled(Box::new(Exclusive::new(Some(node)))) }
     }
 }

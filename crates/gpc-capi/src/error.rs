@@ -4,6 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_int};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use chained_gpc::bootstrap::{BootstrapError, SecretFileError};
 use chained_gpc::runtime::AddressError;
@@ -16,9 +17,13 @@ use chained_gpc::{
 
 use crate::status::*;
 
-/// An error: its status, its message, and the cause if a call failed.
+/// An error. One pointer, so that results are small.
 #[derive(Clone, Debug)]
-pub(crate) struct Error {
+pub(crate) struct Error(Box<Details>);
+
+/// The status of an error, its message, and the cause if a call failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Details {
     pub(crate) status: c_int,
     pub(crate) cause: Option<Origin>,
     pub(crate) message: String,
@@ -52,7 +57,7 @@ impl Error {
     #[cold]
     #[inline(never)]
     pub(crate) fn new(status: c_int, message: impl Into<String>) -> Error {
-        Error { status, cause: None, message: message.into() }
+        Error(Box::new(Details { status, cause: None, message: message.into() }))
     }
 
     #[cold]
@@ -64,7 +69,9 @@ impl Error {
     pub(crate) fn of_cause(cause: &Cause) -> Error {
         let origin =
             Origin { id: cause.id, stage: cause.stage as u8, kind: cause.kind.number(), code: cause.code };
-        Error { cause: Some(origin), ..Error::new(CGPC_ERR_CALL, cause.to_string()) }
+        let mut error = Error::new(CGPC_ERR_CALL, cause.to_string());
+        error.cause = Some(origin);
+        error
     }
 
     /// A panic inside the library.
@@ -80,7 +87,7 @@ impl Error {
     #[cold]
     #[inline(never)]
     pub(crate) fn record(self) -> c_int {
-        let Error { status, cause, mut message } = self;
+        let Details { status, cause, mut message } = *self.0;
         message.retain(|character| character != '\0');
         let message = CString::new(message).unwrap_or_default();
         // While a thread ends, its last error may be gone; the status is still returned.
@@ -105,6 +112,20 @@ pub(crate) fn with_last<T>(look: impl FnOnce(&LastError) -> T) -> Result<T> {
     let gone = || Error::new(CGPC_ERR_STATE, "this thread ends");
     LAST.try_with(|last| last.try_borrow().map(|last| look(&last)).map_err(|_| gone()))
         .unwrap_or_else(|_| Err(gone()))
+}
+
+impl Deref for Error {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.0
+    }
 }
 
 impl fmt::Display for Error {
@@ -214,7 +235,7 @@ mod tests {
         let cause = Cause::new(7, Stage::Func, CauseKind::Failed, "no").with_code(-3);
         let error = Error::of_cause(&cause);
         assert_eq!(error.cause, Some(Origin { id: 7, stage: 2, kind: 1, code: -3 }));
-        assert_eq!((error.status, error.message), (CGPC_ERR_CALL, cause.to_string()));
+        assert_eq!((error.status, error.message.clone()), (CGPC_ERR_CALL, cause.to_string()));
     }
 
     /// A C program was told to use functions of Rust.
@@ -225,7 +246,7 @@ mod tests {
             CallError::Deadlock(chained_gpc::runtime::Deadlock::Driver),
             CallError::Deadlock(chained_gpc::runtime::Deadlock::Workers),
         ] {
-            let message = Error::from(error).message;
+            let message = Error::from(error).message.clone();
             assert!(message.contains("cgpc_call_") && !message.contains("::"), "{message}");
         }
     }

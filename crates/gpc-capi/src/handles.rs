@@ -8,9 +8,12 @@
 //! has a table of its own, because a lock of its parent's table may be held by a thread that the child does not have.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::abi::near::{self, Held, Shared};
 use crate::error::{Error, Result};
 use crate::process::{GENERATIONS, generation, watch_forks};
 use crate::status::{CGPC_ERR_FORKED, CGPC_ERR_LENGTH};
@@ -59,6 +62,9 @@ impl fmt::Display for Kind {
 pub(crate) trait Object: Any + Send + Sync {
     /// Its type in C.
     const KIND: Kind;
+
+    /// Whether threads keep it for their next use, also after another thread has freed its handle: it is small then.
+    const IS_KEPT: bool = false;
 }
 
 /// A handle as a number. From the lowest bit: 1, kind (7 bits), place (48 bits), generation of the process (8 bits).
@@ -80,17 +86,26 @@ impl Handle {
     ///
     /// # Errors
     /// If it is null, not a handle, of another kind, or of the process that forked this one.
+    #[inline]
     pub(crate) fn place(self, kind: Kind) -> Result<u64> {
+        let Handle(number) = self;
+        if number & 0xff == (kind as u64) << 1 | 1 && (number >> 56) as usize == generation() {
+            return Ok(number >> 8 & ((1 << PLACE_BITS) - 1));
+        }
+        Err(self.is_not(kind))
+    }
+
+    /// Why this is not a handle of this kind in this process.
+    #[cold]
+    #[inline(never)]
+    fn is_not(self, kind: Kind) -> Error {
         let Handle(number) = self;
         let is = if number & 1 == 1 { Kind::of(number >> 1 & 0x7f) } else { None };
         match is {
-            _ if number == 0 => Err(Error::argument(format!("null was passed where a {kind} is needed"))),
-            None => Err(Error::argument(format!("{number:#x} is not a {kind}, or any handle"))),
-            Some(is) if is != kind => {
-                Err(Error::argument(format!("a {is} was passed where a {kind} is needed")))
-            }
-            Some(_) if (number >> 56) as usize != generation() => Err(forked(kind)),
-            Some(_) => Ok(number >> 8 & ((1 << PLACE_BITS) - 1)),
+            _ if number == 0 => Error::argument(format!("null was passed where a {kind} is needed")),
+            None => Error::argument(format!("{number:#x} is not a {kind}, or any handle")),
+            Some(is) if is != kind => Error::argument(format!("a {is} was passed where a {kind} is needed")),
+            Some(_) => forked(kind),
         }
     }
 }
@@ -119,12 +134,19 @@ const _: () = assert!(SLOTS <= 1 << SLOT_BITS);
 /// A place of the table.
 #[derive(Default)]
 struct Slot {
-    /// Number of uses, so that a freed handle is not mistaken for the next one.
-    uses: u32,
-    object: Option<Arc<dyn Any + Send + Sync>>,
+    /// The handle, as long as it is valid. Changed under the lock.
+    valid: AtomicU64,
+    content: Mutex<Content>,
 }
 
-type Chunk = Box<[Mutex<Slot>]>;
+#[derive(Default)]
+struct Content {
+    /// Number of uses, so that a freed handle is not mistaken for the next one.
+    uses: u32,
+    object: Option<Shared>,
+}
+
+type Chunk = Box<[Slot]>;
 
 /// Slots that are free.
 #[derive(Default)]
@@ -138,6 +160,44 @@ struct Free {
 struct Table {
     chunks: [OnceLock<Chunk>; CHUNKS],
     free: Mutex<Free>,
+}
+
+/// Number of free slots that a thread keeps for the handles that it makes next, without a lock.
+const OWN_MAX: usize = 32;
+
+/// Free slots of one thread.
+#[derive(Default)]
+struct Own {
+    /// The generation of the process whose table they are of.
+    generation: usize,
+    slots: Vec<u32>,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if self.generation == generation()
+            && let Some(table) = TABLES[self.generation].get()
+        {
+            lock(&table.free).slots.append(&mut self.slots);
+        }
+    }
+}
+
+thread_local! {
+    static OWN: RefCell<Own> = RefCell::default();
+}
+
+/// Uses the free slots of this thread; `None` while the thread ends.
+fn own<T>(run: impl FnOnce(&mut Vec<u32>) -> T) -> Option<T> {
+    let run = |own: &RefCell<Own>| {
+        let mut own = own.borrow_mut();
+        if own.generation != generation() {
+            // Those of the process that forked this one are not of this table.
+            (own.generation, own.slots) = (generation(), Vec::new());
+        }
+        run(&mut own.slots)
+    };
+    OWN.try_with(run).ok()
 }
 
 static TABLES: [OnceLock<Box<Table>>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
@@ -161,6 +221,9 @@ impl Table {
     }
 
     fn take_free(&self) -> Option<u32> {
+        if let Some(slot) = own(Vec::pop).flatten() {
+            return Some(slot);
+        }
         let mut free = lock(&self.free);
         free.slots.pop().or_else(|| {
             let slot = free.fresh;
@@ -171,11 +234,29 @@ impl Table {
         })
     }
 
-    /// The slot of a place, if it has ever been used.
-    fn slot(&self, place: u64) -> Option<&Mutex<Slot>> {
-        let (chunk, index) = chunk_of(place as u32 & ((1 << SLOT_BITS) - 1));
+    fn free(&self, slot: u32) {
+        let keep = |slots: &mut Vec<u32>| {
+            let has_room = slots.len() < OWN_MAX;
+            if has_room {
+                slots.push(slot);
+            }
+            has_room
+        };
+        if own(keep) != Some(true) {
+            lock(&self.free).slots.push(slot);
+        }
+    }
+
+    /// A slot, if it has ever been used.
+    fn slot(&'static self, slot: u32) -> Option<&'static Slot> {
+        let (chunk, index) = chunk_of(slot);
         self.chunks.get(chunk)?.get()?.get(index)
     }
+}
+
+/// The slot of a place.
+fn slot_of(place: u64) -> u32 {
+    place as u32 & ((1 << SLOT_BITS) - 1)
 }
 
 /// The number of uses in a place.
@@ -194,24 +275,46 @@ pub(crate) fn insert<T: Object>(object: Arc<T>) -> Result<Handle> {
     let slot = table.take_free().ok_or_else(full)?;
     let (chunk, index) = chunk_of(slot);
     let slots =
-        table.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Mutex::default()).collect());
-    let mut place = lock(&slots[index]);
-    place.uses = (place.uses + 1) % (1 << (PLACE_BITS - SLOT_BITS));
-    place.object = Some(object);
-    Ok(Handle::new(T::KIND, u64::from(place.uses) << SLOT_BITS | u64::from(slot)))
+        table.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Slot::default()).collect());
+    let mut content = lock(&slots[index].content);
+    content.uses = (content.uses + 1) % (1 << (PLACE_BITS - SLOT_BITS));
+    let handle = Handle::new(T::KIND, u64::from(content.uses) << SLOT_BITS | u64::from(slot));
+    let kept = T::IS_KEPT.then(|| object.clone());
+    content.object = Some(object);
+    slots[index].valid.store(handle.0, Ordering::Release);
+    drop(content);
+    if let Some(kept) = kept {
+        drop(Held::kept(kept, handle.0, slot, &slots[index].valid));
+    }
+    Ok(handle)
 }
 
 /// The object of a handle.
 ///
 /// # Errors
 /// As for [`Handle::place`], and if it was freed.
-pub(crate) fn get<T: Object>(handle: Handle) -> Result<Arc<T>> {
+#[inline]
+pub(crate) fn get<T: Object>(handle: Handle) -> Result<Held<T>> {
     let place = handle.place(T::KIND)?;
-    let object = Table::of_this_process().slot(place).and_then(|slot| {
-        let slot = lock(slot);
-        slot.object.as_ref().filter(|_| slot.uses == uses_of(place)).cloned()
-    });
-    object.and_then(|object| object.downcast().ok()).ok_or_else(|| freed(T::KIND))
+    if T::IS_KEPT
+        && let Some(held) = near::find(handle.0, slot_of(place))
+    {
+        return Ok(held);
+    }
+    look_up(handle, place)
+}
+
+#[inline(never)]
+fn look_up<T: Object>(handle: Handle, place: u64) -> Result<Held<T>> {
+    let slot = Table::of_this_process().slot(slot_of(place)).ok_or_else(|| freed(T::KIND))?;
+    let content = lock(&slot.content);
+    let object = content.object.as_ref().filter(|_| content.uses == uses_of(place)).cloned();
+    drop(content);
+    let object = object.and_then(|object| object.downcast().ok()).ok_or_else(|| freed(T::KIND))?;
+    Ok(match T::IS_KEPT {
+        true => Held::kept(object, handle.0, slot_of(place), &slot.valid),
+        false => Held::new(object),
+    })
 }
 
 /// Frees a handle, and returns its object.
@@ -221,15 +324,17 @@ pub(crate) fn get<T: Object>(handle: Handle) -> Result<Arc<T>> {
 pub(crate) fn remove<T: Object>(handle: Handle) -> Result<Arc<T>> {
     let place = handle.place(T::KIND)?;
     let table = Table::of_this_process();
-    let object = table.slot(place).and_then(|slot| {
-        let mut slot = lock(slot);
-        if slot.uses != uses_of(place) || slot.object.as_ref().is_none_or(|object| !object.is::<T>()) {
-            return None;
-        }
-        slot.object.take()
-    });
+    let slot = table.slot(slot_of(place)).ok_or_else(|| freed(T::KIND))?;
+    let mut content = lock(&slot.content);
+    let is_there = content.object.as_ref().is_some_and(|object| object.is::<T>());
+    let object = if content.uses == uses_of(place) && is_there { content.object.take() } else { None };
     let object = object.ok_or_else(|| freed(T::KIND))?;
-    lock(&table.free).slots.push(place as u32 & ((1 << SLOT_BITS) - 1));
+    slot.valid.store(0, Ordering::Release);
+    drop(content);
+    if T::IS_KEPT {
+        near::forget(handle.0, slot_of(place));
+    }
+    table.free(slot_of(place));
     object.downcast().map_err(|_| freed(T::KIND))
 }
 
@@ -245,6 +350,7 @@ mod tests {
 
     impl Object for Thing {
         const KIND: Kind = Kind::Tree;
+        const IS_KEPT: bool = true;
     }
 
     struct Other;
@@ -254,7 +360,7 @@ mod tests {
     }
 
     fn refused<T: Object>(handle: Handle) -> String {
-        get::<T>(handle).err().expect("it is refused").message
+        get::<T>(handle).err().expect("it is refused").message.clone()
     }
 
     #[test]
@@ -268,6 +374,16 @@ mod tests {
         let next = insert(Arc::new(Thing(8))).unwrap();
         assert!(refused::<Thing>(handle).contains("was freed"), "the slot may have another object now");
         remove::<Thing>(next).unwrap();
+    }
+
+    /// The thread keeps it for the next use; the drop of its handle ends that.
+    #[test]
+    fn an_object_of_a_freed_handle_is_dropped() {
+        let object = Arc::new(Thing(7));
+        let handle = insert(object.clone()).unwrap();
+        assert_eq!(get::<Thing>(handle).unwrap().0, 7);
+        drop(remove::<Thing>(handle).unwrap());
+        assert_eq!(Arc::strong_count(&object), 1);
     }
 
     #[test]
@@ -287,6 +403,7 @@ mod tests {
     #[test]
     fn a_handle_of_another_generation_is_of_the_parent() {
         let handle = insert(Arc::new(Thing(1))).unwrap();
+        assert!(get::<Thing>(handle).is_ok());
         let other = Handle(handle.0 ^ 1 << 56);
         assert_eq!(get::<Thing>(other).err().unwrap().status, CGPC_ERR_FORKED);
         remove::<Thing>(handle).unwrap();

@@ -23,6 +23,7 @@
 //! | `abi/pointers` | the border: pointers, errors, panics |
 //! | `abi/frames`, `abi/callees` | running functions and their handles; functions of C as functions of the library |
 //! | `abi/plugin`, `abi/loading` | tables of functions for plug-ins; loads plug-ins (feature `plugins`) |
+//! | `abi/near`, `abi/exclusive` | objects that a thread has used lately; a value of one thread at a time |
 //! | `abi/fork` | the handler in forked children |
 //! | `armci` | ARMCI's interface: `process`, `calls`, `handlers`, `collective`, `memory`, `locks`, and `shared` state |
 //! | `status`, `error` | statuses; errors, and the last one of each thread |

@@ -9,4 +9,5 @@ pub(crate) struct CTree(pub(crate) CallTree);
 
 impl Object for CTree {
     const KIND: Kind = Kind::Tree;
+    const IS_KEPT: bool = true;
 }

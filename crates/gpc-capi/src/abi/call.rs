@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, CallError, Ids, Outcome};
+use chained_gpc::{Call, Ids, Outcome};
 
 use super::callees::{Argument, no_unwind};
 use super::context::CGPC_FOREVER;
 use super::frames;
 use super::pointers::{Pointers, border, handle, object, opaque};
 use super::types::*;
-use crate::calls::{Ended, InFlight};
+use crate::calls::{Ended, Finished, InFlight};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::handles::{insert, remove};
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn cgpc_call_start(
             c.needs(call, "call")?;
             let context = object::<Context, _>(context)?;
             let started = context.call(described(c, &context, &c.sized(args)?)?)?;
-            let number = insert(Arc::new(InFlight::new(context, started)))?;
+            let number = insert(Arc::new(InFlight::new(context.shared(), started)))?;
             c.store(call, opaque(number), "call")?;
             Ok(CGPC_OK)
         })
@@ -159,10 +159,8 @@ pub unsafe extern "C" fn cgpc_call_test(call: *mut cgpc_call, outcome: *mut *mut
     unsafe {
         border(|c| {
             c.store_if_wanted(outcome, std::ptr::null_mut());
-            match object::<InFlight, _>(call)?.test()? {
-                Some(ended) => store_outcome(c, ended, outcome),
-                None => Ok(CGPC_PENDING),
-            }
+            let tested = object::<InFlight, _>(call)?.test(|ended| store_outcome(c, ended, outcome))?;
+            Ok(tested.unwrap_or(CGPC_PENDING))
         })
     }
 }
@@ -183,6 +181,7 @@ pub unsafe extern "C" fn cgpc_call_on_end(
             let then = then.ok_or_else(|| Error::argument("`then` is null"))?;
             let flying = object::<InFlight, _>(call)?;
             let (started, context) = (flying.take_handle()?, flying.context());
+            drop(flying);
             remove::<InFlight>(handle(call))?;
             let argument = Argument::new(arg, None);
             started.on_end(move |ended| {
@@ -245,9 +244,6 @@ pub unsafe extern "C" fn cgpc_call_free(call: *mut cgpc_call) -> c_int {
     }
 }
 
-/// The result of a call that started.
-type Finished = std::result::Result<Outcome, CallError>;
-
 fn run(
     c: &Pointers<'_>,
     context: *mut cgpc_context,
@@ -284,7 +280,7 @@ fn copy_part(
 /// The handle of the outcome of a call, and the status that goes with it.
 fn made(ended: Finished) -> Result<(*mut cgpc_outcome, c_int)> {
     let (ended, failure) = Ended::new(ended)?;
-    let outcome = opaque(insert(Arc::new(ended))?);
+    let outcome = opaque(insert(ended)?);
     Ok((outcome, failure.map_or(CGPC_OK, Error::record)))
 }
 

@@ -199,7 +199,10 @@ pub unsafe extern "C" fn cgpc_finalize(context: *mut cgpc_context, limit_us: u64
             let left = context.end(Duration::from_micros(limit_us));
             match left {
                 Err(error) if error.status == CGPC_ERR_BUSY => return Err(error),
-                _ => remove::<Context>(number)?,
+                _ => {
+                    drop(context);
+                    remove::<Context>(number)?
+                }
             };
             left.map(|()| CGPC_OK)
         })

@@ -1,7 +1,6 @@
 //! Functions: registered, released and named.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
 
 use chained_gpc::{Access, IdList, Placement};
 
@@ -192,7 +191,7 @@ fn register(
         false => c.sized(options)?,
     };
     let argument = Argument::new(arg, options.release);
-    let context: Arc<Context> = object(context)?;
+    let context = object::<Context, _>(context)?;
     let terms = terms(c, &options)?;
     let code = code(context.handle(), argument)?;
     let number = context.registry.register(c.text(name, "name")?, code, terms)?;

@@ -218,7 +218,7 @@ fn spread(
     c.needs(call, "call")?;
     let context = object::<Context, _>(context)?;
     let started = context.with_node(|node| Ok(running(node)?), |node| Ok(polled(node)?))?;
-    c.store(call, opaque(insert(Arc::new(InFlight::new(context, started)))?), "call")?;
+    c.store(call, opaque(insert(Arc::new(InFlight::new(context.shared(), started)))?), "call")?;
     Ok(CGPC_OK)
 }
 

@@ -14,6 +14,7 @@ pub mod call;
 pub(crate) mod callees;
 pub mod context;
 pub mod errors;
+pub(crate) mod exclusive;
 pub(crate) mod fork;
 pub(crate) mod frames;
 pub mod functions;
@@ -21,6 +22,7 @@ pub mod level;
 #[cfg(feature = "plugins")]
 pub mod loading;
 pub mod members;
+pub(crate) mod near;
 pub mod outcome;
 #[cfg_attr(
     not(feature = "plugins"),

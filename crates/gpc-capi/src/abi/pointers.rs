@@ -9,6 +9,7 @@ use std::slice;
 
 use chained_gpc::IdList;
 
+use super::near::Held;
 use crate::error::{Error, Result};
 use crate::handles::{Handle, Object, get};
 use crate::status::{CGPC_ERR_TRUNCATED, CGPC_OK};
@@ -289,7 +290,8 @@ pub(crate) fn handle<T>(pointer: *const T) -> Handle {
 }
 
 /// The object of a handle from C.
-pub(crate) fn object<O: Object, T>(pointer: *const T) -> Result<std::sync::Arc<O>> {
+#[inline]
+pub(crate) fn object<O: Object, T>(pointer: *const T) -> Result<Held<O>> {
     get(handle(pointer))
 }
 

@@ -5,14 +5,14 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::{Call, CallError, Outcome, TreeName};
+use chained_gpc::{Call, TreeName};
 
 use super::handlers::check;
 use super::levels;
 use super::shared::{Layer, layer};
 use super::types::{CHAINED_PREFIX, EXEC_PREFIX, armci_hdl_t, gpc_hdl_t};
 use crate::abi::pointers::{Pointers, border};
-use crate::calls::{Ended, InFlight};
+use crate::calls::{Ended, Finished, InFlight};
 use crate::error::{Error, Result};
 use crate::handles::{Handle, Kind, Object, get, insert, remove};
 use crate::status::*;
@@ -246,8 +246,6 @@ fn number(handle: &gpc_hdl_t) -> Handle {
     let [low, high, ..] = handle.ahdl.data;
     Handle(u64::from(low as u32) | u64::from(high as u32) << 32)
 }
-
-type Finished = std::result::Result<Outcome, CallError>;
 
 fn finish(
     c: &Pointers<'_>,

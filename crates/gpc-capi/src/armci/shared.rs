@@ -12,7 +12,6 @@ use super::early_calls::Handlers;
 use super::levels::{self, LEVELS, Turn};
 use super::lock_queue::Queue;
 use super::mutex::lock;
-use crate::calls::Ended;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::process::generation;
@@ -144,10 +143,10 @@ impl Layer {
     pub(super) fn run(&self, call: Call) -> Result<Outcome> {
         let started = self.context.call(call)?;
         let ended = levels::while_waiting(&self.shared.turn, || self.context.wait(started, None).ended())?;
-        match ended.map(Ended::new).transpose()? {
-            Some((Ended::Done(outcome, _), _)) => Ok(outcome),
-            Some((_, Some(error))) => Err(self.explained(error)),
-            _ => Err(Error::new(CGPC_ERR_STATE, "the call has no outcome")),
+        match ended {
+            Some(Ok(outcome)) => Ok(outcome),
+            Some(Err(error)) => Err(self.explained(error.into())),
+            None => Err(Error::new(CGPC_ERR_STATE, "the call has no outcome")),
         }
     }
 
