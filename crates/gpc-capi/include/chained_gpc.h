@@ -140,6 +140,9 @@
 // A time limit that never passes. A call ends by its own limit.
 #define CGPC_FOREVER UINT64_MAX
 
+// What `send` of a cgpc_network returns if the message cannot be taken now.
+#define CGPC_WOULD_BLOCK 1
+
 // A flag of cgpc_function_options: the function runs on the thread that drives the node. It must be short and never
 // wait. It takes turns with the functions of the default workers: while all of these are busy it waits. Functions that
 // wait long have an executor of their own, which delays no other function.
@@ -434,8 +437,40 @@ typedef struct cgpc_exchange {
     void *arg;
 } cgpc_exchange;
 
+// A part of a message, with the layout of `struct iovec`.
+typedef struct cgpc_part {
+    // The bytes.
+    const void *bytes;
+    // Number of bytes.
+    size_t length;
+} cgpc_part;
+
+// Sends one message to an id: the bytes of all parts, in order, which are valid during the call. Returns 0;
+// CGPC_WOULD_BLOCK if it takes nothing of the message now, and then calls cgpc_writable when it does; another value if
+// the id cannot be reached. Called on the thread that drives the context; it must not wait or throw, and may call
+// cgpc_deliver of other contexts.
+typedef int (*cgpc_send_fn)(uint32_t to, const struct cgpc_part *parts, size_t count, void *arg);
+
 // Releases something of the application. Called exactly once, on any thread; it must not wait.
 typedef void (*cgpc_release_fn)(void *arg);
+
+// A network of the application, which carries messages between ids that it knows.
+typedef struct cgpc_network {
+    // sizeof(cgpc_network).
+    size_t size;
+    // The id of this process.
+    uint32_t id;
+    // Number of processes.
+    uint32_t count;
+    // Sends a message.
+    cgpc_send_fn send;
+    // Length of the longest message that `send` takes, at least 64 bytes; 65,536 by default.
+    size_t message_max;
+    // Passed to `send`.
+    void *arg;
+    // Releases the argument. May be null.
+    cgpc_release_fn release;
+} cgpc_network;
 
 // How a function is registered. A field that is 0 or null has its default.
 typedef struct cgpc_function_options {
@@ -884,6 +919,47 @@ int cgpc_address(const struct cgpc_context *context,
                  char *buffer,
                  size_t capacity,
                  size_t *length);
+
+// Starts the node of a context whose messages go over a network of the application: its active messages, MPI, queues
+// between threads. The ids 0 to `count` - 1 are reached over it, but for those with an address of their own in the
+// option `peers`. The network keeps the messages of each pair of ids in order, and loses none unless it reports
+// cgpc_peer_lost. It says truly which id has sent a message: nothing is proved or encrypted.
+//
+// Of the options, `id` is not used. Pass each message that arrives to cgpc_deliver, also while this function runs.
+// `network` itself is not used after the call. The argument is released when the context has ended, and if the start
+// fails.
+//
+// Errors: CGPC_ERR_STATE if the context was started, CGPC_ERR_ARGUMENT, CGPC_ERR_SYSTEM. Not from within functions.
+int cgpc_start_network(struct cgpc_context *context,
+                       const struct cgpc_network *network,
+                       const struct cgpc_options *options);
+
+// Delivers a whole message that another id has sent over the network of the application. The bytes are copied. What
+// waits for the context is bounded: a peer sends no more than it was told to. Never waits. May be called from any
+// thread, also within `send` of another context.
+//
+// Errors: CGPC_ERR_STATE before cgpc_start_network, CGPC_ERR_DATA if the bytes are no message of a context,
+// CGPC_ERR_ENDED.
+int cgpc_deliver(struct cgpc_context *context,
+                 uint32_t from,
+                 const void *message,
+                 size_t length);
+
+// Reports that the network of the application cannot reach an id any more: its link is lost, and calls that need it
+// fail, or go on without it. `why` is for people; it may be null. A later process of the id may link again. May be
+// called from any thread.
+//
+// Errors: CGPC_ERR_STATE before cgpc_start_network.
+int cgpc_peer_lost(struct cgpc_context *context,
+                   uint32_t id,
+                   const char *why);
+
+// Reports that the network of the application takes messages for an id again, after `send` returned CGPC_WOULD_BLOCK.
+// May be called from any thread.
+//
+// Errors: CGPC_ERR_STATE before cgpc_start_network.
+int cgpc_writable(struct cgpc_context *context,
+                  uint32_t id);
 
 // Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_function_options). May be called from anywhere.
 int cgpc_function_options_init(struct cgpc_function_options *options,
@@ -1936,6 +2012,14 @@ public:
     void start_exchange(const cgpc_exchange &exchange, const cgpc_options *options = nullptr) {
         check(cgpc_start_exchange(of_, &exchange, options));
     }
+    void start_network(const cgpc_network &network, const cgpc_options *options = nullptr) {
+        check(cgpc_start_network(of_, &network, options));
+    }
+    void deliver(uint32_t from, const void *message, size_t length) {
+        check(cgpc_deliver(of_, from, message, length));
+    }
+    void peer_lost(uint32_t id, const char *why = nullptr) { check(cgpc_peer_lost(of_, id, why)); }
+    void writable(uint32_t id) { check(cgpc_writable(of_, id)); }
     /* Serves until id 0 leaves; returns whether it left in order. */
     bool serve() { return check(cgpc_serve(of_)) == CGPC_OK; }
     std::size_t progress(std::size_t budget = 0) {

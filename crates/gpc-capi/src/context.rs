@@ -2,11 +2,11 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::{Member, Serving};
-use chained_gpc::{Call, CallError, CallHandle, Caller, Loss, Node, Outcome, PolledNode};
+use chained_gpc::{Call, CallError, CallHandle, Caller, HostPort, Loss, Node, Outcome, PolledNode};
 
 use crate::abi::exclusive::{Exclusive, Use};
 use crate::abi::frames;
@@ -26,6 +26,22 @@ pub(crate) struct Context {
     starting: Mutex<()>,
     /// Its id and the number of processes, once they are known: functions may run before the start has ended.
     place: RwLock<Option<(u32, u32)>>,
+    /// Where the application delivers messages, if it has a network of its own.
+    pub(crate) port: PortCell,
+}
+
+/// Where the application delivers messages for a context, once its node starts.
+#[derive(Clone, Default)]
+pub(crate) struct PortCell(Arc<RwLock<Option<HostPort>>>);
+
+impl PortCell {
+    pub(crate) fn set(&self, port: HostPort) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(port);
+    }
+
+    pub(crate) fn get(&self) -> Option<HostPort> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Object for Context {

@@ -88,10 +88,7 @@ pub unsafe extern "C" fn cgpc_start(context: *mut cgpc_context, options: *const 
             context.start(|| {
                 let builder = configure(c, &options, Node::builder(options.id))?;
                 context.set_place(options.id, 0);
-                let mut builder = builder.functions(context.registry.functions()).link(link(options.link)?);
-                if let Some(listen) = c.text_if_any(options.listen, "listen")? {
-                    builder = builder.listener(Listener::bind(&listen.parse()?)?);
-                }
+                let mut builder = listening(c, &options, builder.functions(context.registry.functions()))?;
                 if let Some(peers) = c.text_if_any(options.peers, "peers")? {
                     builder = builder.peers(peers.parse::<Peers>()?);
                 }
@@ -251,10 +248,19 @@ pub unsafe extern "C" fn cgpc_address(
     }
 }
 
-fn options_or_default(c: &Pointers<'_>, options: *const cgpc_options) -> Result<cgpc_options> {
+pub(super) fn options_or_default(c: &Pointers<'_>, options: *const cgpc_options) -> Result<cgpc_options> {
     match options.is_null() {
         true => Ok(c.zeroed()),
         false => c.sized(options),
+    }
+}
+
+/// Applies the options of links, for a context that no launcher starts.
+pub(super) fn listening(c: &Pointers<'_>, options: &cgpc_options, builder: Builder) -> Result<Builder> {
+    let builder = builder.link(link(options.link)?);
+    match c.text_if_any(options.listen, "listen")? {
+        Some(listen) => Ok(builder.listener(Listener::bind(&listen.parse()?)?)),
+        None => Ok(builder),
     }
 }
 
@@ -336,7 +342,7 @@ fn start_member(
 }
 
 /// Applies the options that do not depend on how the context starts.
-fn configure(c: &Pointers<'_>, options: &cgpc_options, mut builder: Builder) -> Result<Builder> {
+pub(super) fn configure(c: &Pointers<'_>, options: &cgpc_options, mut builder: Builder) -> Result<Builder> {
     let cgpc_options { flags, workers, executors, executor_count, .. } = *options;
     let known = CGPC_POLLED
         | CGPC_INSECURE

@@ -23,6 +23,7 @@ pub mod level;
 pub mod loading;
 pub mod members;
 pub(crate) mod near;
+pub mod network;
 pub mod outcome;
 #[cfg_attr(
     not(feature = "plugins"),

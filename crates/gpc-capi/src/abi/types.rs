@@ -209,6 +209,44 @@ pub struct cgpc_exchange {
     pub arg: *mut c_void,
 }
 
+/// A part of a message, with the layout of `struct iovec`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct cgpc_part {
+    /// The bytes.
+    pub bytes: *const c_void,
+    /// Number of bytes.
+    pub length: usize,
+}
+
+/// Sends one message to an id: the bytes of all parts, in order, which are valid during the call. Returns 0;
+/// CGPC_WOULD_BLOCK if it takes nothing of the message now, and then calls cgpc_writable when it does; another value if
+/// the id cannot be reached. Called on the thread that drives the context; it must not wait or throw, and may call
+/// cgpc_deliver of other contexts.
+pub type cgpc_send_fn = Option<
+    unsafe extern "C-unwind" fn(to: u32, parts: *const cgpc_part, count: usize, arg: *mut c_void) -> c_int,
+>;
+
+/// A network of the application, which carries messages between ids that it knows.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct cgpc_network {
+    /// sizeof(cgpc_network).
+    pub size: usize,
+    /// The id of this process.
+    pub id: u32,
+    /// Number of processes.
+    pub count: u32,
+    /// Sends a message.
+    pub send: cgpc_send_fn,
+    /// Length of the longest message that `send` takes, at least 64 bytes; 65,536 by default.
+    pub message_max: usize,
+    /// Passed to `send`.
+    pub arg: *mut c_void,
+    /// Releases the argument. May be null.
+    pub release: cgpc_release_fn,
+}
+
 /// How a function is registered. A field that is 0 or null has its default.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -375,6 +413,7 @@ macro_rules! versioned {
 versioned! {
     cgpc_options 136,
     cgpc_exchange 40,
+    cgpc_network 48,
     cgpc_function_options 48,
     cgpc_streaming 40,
     cgpc_call_args 128,
@@ -395,6 +434,7 @@ mod tests {
         }
         is_first::<cgpc_options>();
         is_first::<cgpc_exchange>();
+        is_first::<cgpc_network>();
         is_first::<cgpc_function_options>();
         is_first::<cgpc_streaming>();
         is_first::<cgpc_call_args>();

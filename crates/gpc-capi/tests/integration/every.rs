@@ -29,9 +29,10 @@ const HANDLES: [&str; 8] = [
 ];
 
 /// Structures that begin with their size.
-const SIZED: [&str; 8] = [
+const SIZED: [&str; 9] = [
     "cgpc_options",
     "cgpc_exchange",
+    "cgpc_network",
     "cgpc_function_options",
     "cgpc_streaming",
     "cgpc_call_args",

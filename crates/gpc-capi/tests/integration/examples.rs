@@ -31,7 +31,10 @@ fn example(compiler: &str, name: &str, options: &[&str], runs: &[(u32, &str)]) {
                 .arg(&program)
                 .env("LD_LIBRARY_PATH", prefix.join("lib"))
                 // MPICH keeps memory until its end.
-                .env("ASAN_OPTIONS", if name == "mpi.c" { "detect_leaks=0" } else { "detect_leaks=1" }),
+                .env(
+                    "ASAN_OPTIONS",
+                    if name.ends_with("mpi.c") { "detect_leaks=0" } else { "detect_leaks=1" },
+                ),
         );
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{expected}\n"), "{name} {processes}");
     }
@@ -77,6 +80,18 @@ fn an_event_loop_drives_the_library() {
 fn an_mpi_program_hands_over_its_communicator() {
     let options = [&["-std=c11"], sanitizers("cc")].concat();
     example("mpicc.mpich", "mpi.c", &options, &[(4, "rank 3, rank 0, rank 1, rank 2")]);
+}
+
+#[test]
+fn calls_go_over_messages_of_mpi() {
+    let options = [&["-std=c11"], sanitizers("cc")].concat();
+    let expected = [(1, "1 of 1 replies over MPI are right"), (5, "5 of 5 replies over MPI are right")];
+    example("mpicc.mpich", "network_mpi.c", &options, &expected);
+}
+
+#[test]
+fn calls_go_over_a_pair_of_pipes() {
+    in_c("network_pipes.c", &[(1, "1048576 bytes through pipes and back: right")]);
 }
 
 #[test]

@@ -10,9 +10,17 @@ fn generated() -> String {
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     config.trailer = Some(fs::read_to_string(root.join("include/chained_gpc.hpp.in")).unwrap());
     let files =
-        ["status", "abi/types", "abi/errors", "abi/context", "abi/functions", "abi/request", "abi/reply"]
+        ["status", "abi/types", "abi/errors", "abi/context", "abi/network", "abi/functions", "abi/request"]
             .into_iter()
-            .chain(["abi/token", "abi/call", "abi/outcome", "abi/tree", "abi/progress", "abi/members"])
+            .chain([
+                "abi/reply",
+                "abi/token",
+                "abi/call",
+                "abi/outcome",
+                "abi/tree",
+                "abi/progress",
+                "abi/members",
+            ])
             .chain(["abi/secrets", "abi/level", "abi/plugin"]);
     let sources = files.fold(cbindgen::Builder::new().with_config(config), |builder, file| {
         builder.with_src(root.join("src").join(file).with_extension("rs"))

@@ -45,8 +45,8 @@ fn flags_of(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
     output.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The code of docs/c.md: a program, a counter and a barrier.
-fn page() -> [String; 3] {
+/// The code of docs/c.md: a program, a counter, a barrier, and a network.
+fn page() -> [String; 4] {
     let page = fs::read_to_string(package().join("../../docs/c.md")).unwrap();
     let mut codes = page.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     std::array::from_fn(|_| codes.next().unwrap())
@@ -85,6 +85,41 @@ int main(void) {
 }
 "#;
 
+/// A network as a reader has it before: two contexts in one process.
+const HAS_NETWORK: &str = r#"
+#include <sys/uio.h>
+static cgpc_context *contexts[2];
+static void my_network_handler(cgpc_context *context, uint32_t from, const void *message, size_t length);
+static int my_network_has_room(uint32_t to) { return to < 2; }
+static int my_network_send(uint32_t to, struct iovec *pieces, size_t count) {
+    char message[8192];
+    size_t at = 0, piece;
+    for (piece = 0; piece < count; at += pieces[piece++].iov_len)
+        memcpy(message + at, pieces[piece].iov_base, pieces[piece].iov_len);
+    my_network_handler(contexts[to], !to, message, at);
+    return 0;
+}
+"#;
+
+/// The rest of that program.
+const USES_NETWORK: &str = r#"
+int main(void) {
+    cgpc_call_args args = {.size = sizeof args, .id_count = 2};
+    uint32_t id, sum;
+    size_t length = sizeof sum;
+    for (id = 0; id < 2; id++) {
+        must(cgpc_context_new(&contexts[id]));
+        must(cgpc_register(contexts[id], "square", square, NULL, NULL, &args.func));
+        must(cgpc_register_callback(contexts[id], "add", add, NULL, NULL, &args.callback));
+        start(contexts[id], id, 2);
+    }
+    must(cgpc_call_run_into(contexts[1], &args, NULL, NULL, &sum, &length, NULL));
+    printf("%u\n", sum);
+    for (id = 0; id < 2; id++) must(cgpc_finalize(contexts[id], 0));
+    return 0;
+}
+"#;
+
 #[test]
 fn an_installed_library_is_found_and_its_page_holds() {
     if !(has("cc") && has("make") && has("pkg-config")) {
@@ -93,10 +128,14 @@ fn an_installed_library_is_found_and_its_page_holds() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path();
     install(prefix);
-    let [first, counter, barrier] = page();
+    let [first, counter, barrier, network] = page();
     assert!(first.lines().filter(|line| !line.is_empty()).count() <= 40, "a first program is short");
     let begin = first.split("static int square").next().unwrap();
     let counts = program(prefix, "counter", &[begin, &counter, &barrier, COUNTS].concat());
+    let parts = [first.split("int main").next().unwrap(), HAS_NETWORK, &network, USES_NETWORK];
+    let network = program(prefix, "network", &parts.concat());
+    let output = succeeds(Command::new(&network).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n");
     let program = program(prefix, "sum", &first);
     let alone = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output().unwrap();
     assert!(String::from_utf8_lossy(&alone.stderr).contains("no launcher"), "{alone:?}");

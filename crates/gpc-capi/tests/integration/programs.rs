@@ -176,6 +176,11 @@ fn the_header_compiles_without_a_warning_by_every_standard() {
 }
 
 #[test]
+fn calls_go_over_a_network_of_the_application() {
+    succeeds("cc", "gnu11", "network.c");
+}
+
+#[test]
 fn exchanges_members_levels_and_secrets() {
     succeeds("cc", "gnu11", "world.c");
 }

@@ -45,7 +45,7 @@ impl World {
         process.peering.opened(now, key, to);
         self.trace.say(self.now, format_args!("{from} connects to {to}, connection {pipe}"));
         match way {
-            Transport::User => {
+            Transport::User | Transport::Host(_) => {
                 self.pipe(pipe).listener = Some(self.hosts.run(to));
                 self.process(to).open.insert(key_of(pipe, 1));
                 self.convey(pipe, 1, ConnectionEvent::Accepted);

@@ -277,7 +277,7 @@ impl World {
         let Strictness { no_encryption, encrypt_loopback, .. } = self.processes[process].strictness;
         self.processes[process].who.psk.is_some()
             && match way {
-                Transport::User => false,
+                Transport::User | Transport::Host(_) => false,
                 Transport::Loopback => encrypt_loopback,
                 Transport::Network => !no_encryption,
             }
