@@ -91,7 +91,11 @@ impl Link {
                 Heeded::message(from, Message::Cancel(call))
             }
             Event::Release(call) => Heeded::message(from, Message::Release(call)),
-            Event::Moved(call) => Heeded::message(from, Message::Moved(call)),
+            Event::Moved(call) => {
+                // Its call may end here before the rest of the data has come.
+                self.outbox.answered(call);
+                Heeded { writes: true, ..Heeded::message(from, Message::Moved(call)) }
+            }
             Event::Ping => Heeded::message(from, Message::Ping),
             Event::Pong => Heeded { answers: true, ..Heeded::message(from, Message::Pong) },
             Event::Pause(length) => self.heed_pause(now, from, length),
@@ -246,6 +250,27 @@ mod tests {
         }
         let why = link.heed(at(0), (1, 0), request(), |_, _| Ok(())).unwrap_err();
         assert!(why.contains("that it has credit for"), "{why}");
+    }
+
+    /// A child that had another parent was still sent the data of its request. Where the call ended before they had
+    /// come, the link waited for them for ever, and held what it had.
+    #[test]
+    fn a_child_with_another_parent_gets_no_more_data() {
+        let (mut link, call) = (Link::new(Phase::Up(1)), CallId { root: 0, sequence: 1 });
+        let (data, mut writer) = crate::wire::Body::arriving(2 * WINDOW);
+        writer.push(&[1; 100_000]);
+        link.outbox.grant(1);
+        link.push(Message::Request(Request { data, ..Request::new(call, IdList::range(1..2)) }.into()));
+        assert!(link.outbox.is_ready());
+        let left = link.outbox.queued();
+        link.written(left);
+        assert!(link.outbox.is_streaming());
+        let heeded = heed(&mut link, at(0), Event::Moved(call));
+        assert!(heeded.writes && !link.outbox.is_streaming());
+        let left = link.outbox.queued();
+        assert!(left > 0, "the child drops what it has");
+        link.written(left);
+        assert!(link.outbox.is_idle());
     }
 
     #[test]

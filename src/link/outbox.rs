@@ -329,6 +329,11 @@ impl Outbox {
         self.queued > 0
     }
 
+    /// Requests that the peer still takes.
+    pub fn credit(&self) -> u32 {
+        self.credit
+    }
+
     /// How many long responses are under way, whatever they wait for.
     pub fn replies(&self) -> usize {
         self.streams.iter().filter(|stream| stream.kind == Kind::Response).count()

@@ -7,16 +7,15 @@ use bytes::Bytes;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
+use super::call_of::call_of;
 use super::calls::CallState;
 use super::check::{Held, Limits, Observation, Outcome};
 use super::classes::{EXECUTOR, classes_of, has_usual_classes};
 use super::cost::wire_bytes;
 use super::event::{Event, Question};
 use super::faults::{Fate, Fault, Passage, Receipt};
-use super::forged::call_of;
 use super::hosts::held;
 use super::large::LARGE;
-use super::linked::{Origin, OutgoingMessage};
 use super::parcel::{Parcel, Sent};
 use super::path::ReceivedMessage;
 use super::trace::{MessageText, digest};
@@ -146,7 +145,7 @@ impl World {
             Output::Run(job) => self.execute(id, job),
             Output::Consumed { from } => {
                 self.trace.fold_deep([self.now, 10, id.into(), from.into()]);
-                self.observe(&Observation::Consumed { at: id, from });
+                self.consumed(id, from);
             }
             Output::Finished { ticket, call, result, report } => {
                 // Tickets are indices into the list of calls.
@@ -162,6 +161,14 @@ impl World {
         }
     }
 
+    /// A request is consumed: its sender gets credit back.
+    pub(super) fn consumed(&mut self, id: Id, from: Id) {
+        self.observe(&Observation::Consumed { at: id, from });
+        if self.linked.is_some() {
+            self.consumed_on_link(id, from);
+        }
+    }
+
     pub(super) fn send(&mut self, from: Id, to: Id, message: Message) {
         self.took_part(to);
         self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
@@ -169,10 +176,13 @@ impl World {
         self.observe(&Observation::Sent { from, to, message: &message });
         let message = self.perhaps_malformed(from, message);
         let message = self.perhaps_unchecked(from, message);
-        let message = self.through_bytes(from, message);
         let bytes = wire_bytes(&message);
         self.counts.messages += 1;
         self.counts.bytes += bytes;
+        if self.linked.is_some() {
+            return self.leaves(from, to, message);
+        }
+        let message = self.through_bytes(from, message);
         if !self.send_long(from, to, &message) {
             self.transmit(from, to, message, bytes, false);
         }
@@ -180,13 +190,6 @@ impl World {
 
     /// Sends a message of `bytes` bytes over the network.
     pub(super) fn transmit(&mut self, from: Id, to: Id, message: Message, bytes: u64, data: bool) {
-        if !self.is_linked(from, to) {
-            return self.send_when_up(
-                from,
-                to,
-                OutgoingMessage { message, bytes, data, origin: Origin::ByNode },
-            );
-        }
         let slowness = self.slowness(from);
         let arrival = self.hosts.leave(self.now, from, to, bytes, slowness);
         let sent = self.now;
@@ -196,12 +199,6 @@ impl World {
             self.queue.push(left, Event::PingLeft { id: from, run: self.hosts.run(from), question });
         }
         self.fill_socket(from, to, arrival);
-        if self.linked.is_some() {
-            let Some(passage) = self.passage(from, to) else {
-                return self.trace.say(sent, format_args!("  into a link that is lost"));
-            };
-            return self.goes(from, to, passage, message, arrival, data);
-        }
         if self.mishaps.is_some() {
             return self.send_where_links_break(from, to, message, arrival, data);
         }
@@ -284,11 +281,7 @@ impl World {
         let arrival = self.in_order(from, to, passage, arrival.saturating_add(late));
         let sent = Sent::at(sent).data(data);
         let parcel = Parcel { from, to, passage, begun, sent, message };
-        if self.linked.is_some() {
-            self.comes_over(arrival, parcel);
-        } else {
-            self.on_its_way(parcel, arrival);
-        }
+        self.on_its_way(parcel, arrival);
         if late > 0 {
             self.inject(Fault::Delay, &[from, to]);
         }
@@ -301,17 +294,13 @@ impl World {
 
     /// Arrival time of a message, given its earliest time `at` and the order of its link.
     pub(super) fn in_order(&mut self, from: Id, to: Id, passage: Passage, at: u64) -> u64 {
-        match (&mut self.linked, &mut self.mishaps) {
-            (Some(linked), _) => linked.in_order(to, passage, at),
-            (None, Some(mishaps)) => mishaps.links.in_order(from, to, passage, at),
-            (None, None) => at,
+        match &mut self.mishaps {
+            Some(mishaps) => mishaps.links.in_order(from, to, passage, at),
+            None => at,
         }
     }
 
     fn epoch_at(&self, id: Id, peer: Id) -> u32 {
-        if let Some(linked) = &self.linked {
-            return linked.epoch_at(id, peer);
-        }
         self.mishaps.as_ref().map_or(0, |mishaps| mishaps.links.epoch_at(id, peer))
     }
 
@@ -358,9 +347,6 @@ impl World {
         }
         let (slowness, delay) = (self.slowness(to), self.arrival_delay(from, to));
         let taken_in = self.hosts.take_in(self.now - delay, from, to, slowness);
-        if let Some(linked) = &mut self.linked {
-            linked.taken_in(to, parcel.passage, taken_in);
-        }
         if delay > 0 && taken_in <= self.now {
             let parcel = *parcel;
             return self.handle(parcel);
@@ -373,11 +359,7 @@ impl World {
         if !self.hosts.is_up(to) {
             return;
         }
-        if self.linked.is_some() {
-            if !self.comes_over_link(&parcel) {
-                return;
-            }
-        } else if let Some(mishaps) = &mut self.mishaps {
+        if let Some(mishaps) = &mut self.mishaps {
             match mishaps.links.receive(from, to, passage) {
                 Receipt::Dropped => return,
                 Receipt::In => {}
@@ -386,34 +368,40 @@ impl World {
             self.link_comes_up(to, from, passage, begun);
         }
         self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
-        if sent.is_lie() {
-            // The message only shows that the peer is alive.
+        if !sent.is_lie() {
+            if self.head_came(to, from, message) {
+                return;
+            }
+            if sent.is_data() {
+                self.note_path(to, from, sent.time(), message);
+                return self.data_came(parcel);
+            }
+        }
+        let message = match sent.is_lie() {
+            true => parcel.message,
+            false => self.begin_pieces(to, from, passage, parcel.message),
+        };
+        self.comes_in(to, from, sent.is_lie(), sent.time(), message);
+    }
+
+    /// A message reaches its node. Of a lie the node learns only that the peer is alive.
+    pub(super) fn comes_in(&mut self, to: Id, from: Id, is_lie: bool, sent: u64, message: Message) {
+        let down = matches!(message, Message::Request(_));
+        if is_lie {
             self.observe(&Observation::Heard { at: to, from });
-            if let Message::Request(request) = message {
+            if let Message::Request(request) = &message {
                 self.observe(&Observation::Requested { at: to, from });
                 self.observe(&Observation::Misdirected { at: to, from, call: request.call });
             }
-            if self.on_the_spot(to, from, message) {
+            if self.on_the_spot(to, from, &message) {
                 return self.release_spare_memory(to);
             }
-            return self.input(to, Input::Message { from, message: parcel.message });
+            return self.input(to, Input::Message { from, message });
         }
-        if self.head_came(to, from, message) {
-            return;
-        }
-        let down = matches!(message, Message::Request(_));
         if down {
             self.observe(&Observation::Requested { at: to, from });
         }
-        if self.paths.is_some() {
-            let alone = self.hosts.cost(from, to).message_ns(wire_bytes(message));
-            let received = ReceivedMessage { from, to, down, sent: sent.time(), received: self.now, alone };
-            self.paths.as_mut().into_iter().for_each(|paths| paths.record(received));
-        }
-        if sent.is_data() {
-            return self.data_came(parcel);
-        }
-        let message = self.begin_pieces(to, from, passage, parcel.message);
+        self.note_path(to, from, sent, &message);
         self.observe(&Observation::Received { at: to, from, message: &message });
         if self.on_the_spot(to, from, &message) {
             return self.release_spare_memory(to);
@@ -424,6 +412,16 @@ impl World {
         self.input(to, Input::Message { from, message });
         // Another parent may have sent data that the first one did not.
         asked.into_iter().for_each(|call| self.more_below(to, call));
+    }
+
+    /// Notes a message for the critical path of its call.
+    fn note_path(&mut self, to: Id, from: Id, sent: u64, message: &Message) {
+        if self.paths.is_some() {
+            let down = matches!(message, Message::Request(_));
+            let alone = self.hosts.cost(from, to).message_ns(wire_bytes(message));
+            let received = ReceivedMessage { from, to, down, sent, received: self.now, alone };
+            self.paths.as_mut().into_iter().for_each(|paths| paths.record(received));
+        }
     }
 
     /// From the first message of a link an end learns the incarnation of the peer. An end that receives nothing on a
@@ -467,7 +465,7 @@ impl World {
 
 /// Copies a message that may arrive twice; `None` for a streaming reply, and for request data that are incomplete. The
 /// copy has memory of its own, because memory held by its sender is counted.
-fn may_come_again(message: &Message) -> Option<Message> {
+pub(super) fn may_come_again(message: &Message) -> Option<Message> {
     match message {
         Message::Response(Response { answer: Answer::Arriving(_), .. }) => None,
         Message::Request(request) if !request.data.is_empty() => {

@@ -17,6 +17,8 @@ pub(super) enum Event {
     Settled,
     /// The application starts a call that must reach every live id.
     Probe { partial: bool },
+    /// A message leaves that the world sends in the name of a node.
+    Speaks(Box<Parcel>),
     /// A message reaches its receiver.
     Arrive(Box<Parcel>),
     /// The receiver has read the message.
@@ -41,7 +43,7 @@ pub(super) enum Event {
     Delivery { pipe: u32, side: u8 },
     /// An event of a connection.
     Connection(Box<Step>),
-    /// The peering machine of a process has a timer due.
+    /// The links of a process have a deadline.
     Due { id: Id, run: u32 },
     /// A process that holds a core takes its next step.
     Turn(Id),
@@ -60,7 +62,9 @@ impl Event {
     /// Ids that take part in an event, besides receivers of messages that it causes.
     pub(super) fn parts(&self) -> [Option<Id>; 2] {
         match self {
-            Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
+            Event::Speaks(parcel) | Event::Arrive(parcel) | Event::Handle(parcel) => {
+                [Some(parcel.from), Some(parcel.to)]
+            }
             Event::Notice { id, peer, .. } | Event::Taken { id, peer, .. } => [Some(*id), Some(*peer)],
             Event::Piece { id, from, .. } => [Some(*id), Some(*from)],
             Event::Connection(step) => [Some(step.from), Some(step.to)],
@@ -84,6 +88,7 @@ impl Event {
             | Event::Worked { id, .. } => Some(*id),
             Event::Connection(step) => Some(step.to),
             Event::Delivery { .. }
+            | Event::Speaks(_)
             | Event::Start(_)
             | Event::Settled
             | Event::Probe { .. }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use gpc_trees::{Id, IdList, Shape, Tree};
 
+use super::call_of::call_of;
 use super::check::Observation;
 use super::event::Event;
 use super::faults::{Act, Fate, Fault, Passage};
@@ -210,6 +211,8 @@ impl World {
             // Of a partial call it may pass for the request of another parent.
             _ if request.partial => return None,
             // A shape takes a word for each id.
+            // Frames carry no shape that does not fit the ids.
+            _ if self.linked.is_some() => Err(NO_TREE),
             0 => Err(NO_TREE),
             _ if request.ids.len() > SHAPE_MAX => Err(NO_TREE),
             _ => {
@@ -276,15 +279,5 @@ impl World {
         }
         let at = self.in_order(parcel.from, parcel.to, parcel.passage, at);
         self.on_its_way(parcel, at);
-    }
-}
-
-/// Call that a message is about.
-pub(super) fn call_of(message: &Message) -> Option<CallId> {
-    match message {
-        Message::Request(request) => Some(request.call),
-        Message::Response(response) => Some(response.call),
-        Message::Cancel(call) | Message::Release(call) | Message::Moved(call) => Some(*call),
-        Message::Ping | Message::Pong | Message::Pause(_) => None,
     }
 }

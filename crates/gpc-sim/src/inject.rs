@@ -83,6 +83,7 @@ impl World {
         let (used, theme) = some_of(&mut self.random, self.scenario.seed, faults);
         self.profile = Profile::draw(&mut self.random, &mut self.scenario, used);
         self.profile.theme = theme;
+        self.make_room_for_messages();
         if let Some(limits) = self.profile.limits {
             self.observe(&Observation::Limits(limits));
             self.inject(Fault::Limits, &[]);
@@ -148,6 +149,12 @@ impl World {
         self.settled_at(end + limit * LIMITS_MAX * (2 * u64::from(calls) + 2) + QUIET_NS);
     }
 
+    /// Real connections have room for a good part of the longest message.
+    fn make_room_for_messages(&mut self) {
+        let longest = self.profile.longest(&self.scenario);
+        self.linked.iter_mut().for_each(|linked| linked.suffice_for(longest));
+    }
+
     /// Draws whether nodes send heartbeat requests, and how often.
     fn draw_heartbeat(&mut self, used: FaultSet, took: u64, limit: u64) {
         // Where processes fall silent, heartbeats are likely.
@@ -182,11 +189,14 @@ impl World {
 
     /// Duration of a call over all ids, and shortest time limit of a call, nanoseconds.
     pub(super) fn expected(&self) -> (u64, u64) {
-        let Scenario { tree, n, .. } = &self.scenario;
+        let Scenario { tree, n, calls, .. } = &self.scenario;
         let took = expected_ns(&self.scenario, tree, *n);
         // In a chain, each id waits for all data before it forwards them.
         let pieces = self.profile.pieces_ns(self.scenario.costs.elsewhere.latency_ns);
-        let pieces = u64::from(tree.depth(*n).unwrap_or(*n)) * pieces;
+        let [data, reply] = self.profile.longest(&self.scenario);
+        let latency = self.scenario.costs.elsewhere.latency_ns;
+        let waits = self.linked.as_ref().map_or(0, |linked| linked.waits_ns(latency, data + reply));
+        let pieces = u64::from(tree.depth(*n).unwrap_or(*n)) * (pieces + waits * u64::from(*calls));
         (took, World::whole_us((took * 20).max(LIMIT_MIN_NS).max(took + pieces)))
     }
 

@@ -42,7 +42,7 @@
 //! | `trace` | hash and lines of a run |
 //! | `crash`, `planned_crashes`, `exhaustive` | crashes at events; their steps; every crash at every event |
 //! | `many` | many runs on all cores |
-//! | `linked` | links of a world of calls, made by the peering machine (`--links peering`) |
+//! | `linked` | real links of a world of calls: frames on connections (`--links peering`) |
 //! | [`peering`] | worlds of peers: who may link, with an attacker (`--peering`) |
 //! | `peering/world`, `event` | the loop over events; the events |
 //! | `peering/processes`, `driver` | a process; drives its machine |
@@ -67,6 +67,7 @@
 
 mod as_bytes;
 mod by_call;
+mod call_of;
 mod calls;
 mod carry;
 pub mod check;

@@ -119,7 +119,7 @@ impl World {
 
     /// A long reply of a partial call arrives whole: its receiver must ask for that, or its driver would deliver the
     /// head alone.
-    fn report_need_of_whole(&mut self, at: Id, from: Id, message: &Message) {
+    pub(super) fn report_need_of_whole(&mut self, at: Id, from: Id, message: &Message) {
         if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message
             && partial.reply.data.len() > SEGMENT
             && self.call(*call).is_some_and(|state| state.plan.partial)

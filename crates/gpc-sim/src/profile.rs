@@ -8,10 +8,11 @@ use std::num::NonZeroU32;
 
 use gpc_trees::{Id, Tree};
 
-use super::check::{Carries, Limits};
+use super::check::{Carries, Limits, STREAMING};
 use super::faults::{Fault, FaultSet, LONG_REPLY_STREAM};
 use super::history::History;
 use super::large::LARGE;
+use super::linked::Linking;
 use super::random::Random;
 use super::scenario::Scenario;
 use chained_gpc::wire::ReplyLimits;
@@ -232,6 +233,13 @@ impl Profile {
         self.limits.is_some_and(is_filled)
     }
 
+    /// Longest data of a request, and longest reply of a subtree, of `n` ids that each give so much.
+    pub(super) fn longest(&self, scenario: &Scenario) -> [u64; 2] {
+        let data = scenario.data_bytes.map_or(self.most.data, u64::from);
+        let reply = scenario.reply_bytes.map_or(self.most.reply, u64::from);
+        [data, (reply + self.most.reply_header + FRAMED) * u64::from(scenario.n)]
+    }
+
     /// Longest time between two pieces over a link of this latency, nanoseconds.
     pub(super) fn piece_ns(&self, latency_ns: u64) -> u64 {
         latency_ns * if self.is_filled() { FAR_APART } else { APART }
@@ -266,7 +274,7 @@ impl Profile {
             reply = reply_max.saturating_sub(less) as u32;
         }
         let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
-        let carries = Carries {
+        let mut carries = Carries {
             func: handle(random, 1),
             callback: handle(random, 2),
             header_bytes,
@@ -275,6 +283,10 @@ impl Profile {
             as_they_come: random.chance(1, 4),
             reply_limits: ReplyLimits::UNLIMITED,
         };
+        if carries.as_they_come && scenario.links == Linking::Peering {
+            // The link of a request knows its function, and not its call.
+            carries.func |= STREAMING;
+        }
         (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
     }
 }

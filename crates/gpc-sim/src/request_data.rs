@@ -6,7 +6,6 @@ use super::check::Observation;
 use super::event::Event;
 use super::faults::{Mishaps, Passage};
 use super::large::LARGE;
-use super::linked::Linked;
 use super::pieces::Transfer;
 use super::profile::PIECES;
 use super::world::World;
@@ -23,8 +22,8 @@ const FEW_BELOW: u32 = 64;
 impl World {
     /// Drops the transfers between an id and a peer, or all peers, whose link is lost.
     pub(super) fn drop_lost_pieces(&mut self, id: Id, peer: Option<Id>) {
-        let World { pieces, mishaps, linked, .. } = self;
-        pieces.drop_lost(id, peer, |at, passage| stands(mishaps, linked, at, passage));
+        let World { pieces, mishaps, .. } = self;
+        pieces.drop_lost(id, peer, |_, passage| stands(mishaps, passage));
     }
 
     /// Handles an arrived request: if its data arrive in pieces, starts their transfer.
@@ -66,9 +65,9 @@ impl World {
     /// Transfers the next piece that the sender has.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
         let about = if self.scenario.n > LARGE { PIECES_OF_MANY } else { PIECES };
-        let World { pieces, mishaps, linked, random, .. } = self;
+        let World { pieces, mishaps, random, .. } = self;
         let (mut whole, mut came, mut due, mut refused, mut gone) = (false, 0, false, None, false);
-        let first = pieces.first(at, from, call, |passage| stands(mishaps, linked, at, passage));
+        let first = pieces.first(at, from, call, |passage| stands(mishaps, passage));
         let over = first.and_then(|(place, transfer)| {
             let most = 1 + random.below(2 * transfer.source.len() / about + 1);
             let next = transfer.source.len() - transfer.writer.missing();
@@ -113,9 +112,6 @@ impl World {
 }
 
 /// Whether the link of a transfer is up.
-fn stands(mishaps: &Option<Mishaps>, linked: &Option<Box<Linked>>, at: Id, passage: Passage) -> bool {
-    match (linked, mishaps) {
-        (Some(linked), _) => linked.stands(at, passage),
-        (None, mishaps) => mishaps.as_ref().is_some_and(|mishaps| mishaps.links.stands(passage)),
-    }
+fn stands(mishaps: &Option<Mishaps>, passage: Passage) -> bool {
+    mishaps.as_ref().is_some_and(|mishaps| mishaps.links.stands(passage))
 }

@@ -118,7 +118,7 @@ impl World {
     fn run_alone(&mut self, id: Id, from: Id, call: CallId, act: Option<Act>) -> Option<()> {
         let result = self.func_on_the_spot(id, call, act);
         self.ran_on_the_spot(id, call, result.is_ok());
-        self.observe(&Observation::Consumed { at: id, from });
+        self.consumed(id, from);
         let node = self.node(id)?;
         let (ids, room) = node.spot_alone()?;
         let alone = ids.len() == 1 && *room == Reply::default();
@@ -169,7 +169,7 @@ impl World {
             self.ran_on_the_spot(id, call, result.is_ok());
         }
         if let Asker::Parent(from) = asker {
-            self.observe(&Observation::Consumed { at: id, from });
+            self.consumed(id, from);
         }
         let now = Time::from_nanos(self.now);
         let (mut outputs, mut requests) = (Outputs::new(), Vec::new());

@@ -138,6 +138,9 @@ impl World {
             counts: Counts::default(),
             buffers: Buffers::default(),
         };
+        if world.linked.is_some() {
+            world.observe(&Observation::RequestsWait);
+        }
         match (&scenario.crashes, faultless) {
             (Some(crashes), _) => world.plan_crashes(crashes),
             (None, true) => world.plan_faultless(),
@@ -205,12 +208,13 @@ impl World {
             Next::Event(event) => self.handle_event(event),
         }
         if self.linked.is_some() {
-            self.take_in_arrivals();
+            self.serve_links();
         }
     }
 
     /// Reports to the checkers what nodes still hold at the end of a phase.
     pub(super) fn quiet(&mut self) {
+        self.links_are_settled();
         let all = self.hosts.iter().map(|(id, host)| (id, host.held()));
         let held: Vec<(Id, Held)> = all.filter(|(_, held)| *held != Held::default()).collect();
         self.observe(&Observation::Quiet { held: &held });
@@ -261,10 +265,13 @@ impl World {
                 self.planned_is_over();
                 // Drop pieces of request data whose sender never had the rest; no node waits for them.
                 self.pieces = Pieces::default();
-                self.links_are_settled();
                 self.quiet();
             }
             Event::Probe { partial } => self.probe(partial),
+            Event::Speaks(parcel) => {
+                let parcel = *parcel;
+                self.speaks(parcel);
+            }
             Event::Arrive(parcel) => self.arrive(parcel),
             Event::Handle(parcel) => {
                 let parcel = *parcel;
@@ -299,7 +306,7 @@ impl World {
             Event::Mishap(mishap) => self.mishap(*mishap),
             Event::Delivery { pipe, side } => self.delivery(pipe, side.into()),
             Event::Connection(step) => self.step_of_connection(*step),
-            Event::Due { id, run } => self.peering_is_due(id, run),
+            Event::Due { id, run } => self.links_are_due(id, run),
             // Only shared cores use these.
             Event::Turn(_) | Event::Worked { .. } => {}
         }
@@ -382,6 +389,9 @@ impl World {
     pub(super) fn release_spare_memory(&mut self, id: Id) {
         if self.profile.gives_back && self.random.chance(1, GIVING_BACK) {
             self.hosts.at(id).node.iter_mut().for_each(|node| node.release_spare_memory());
+            if self.linked.is_some() {
+                self.links_release_memory(id);
+            }
         }
     }
 

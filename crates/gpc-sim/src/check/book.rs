@@ -46,6 +46,8 @@ pub(super) struct Book {
     pub(super) ended: BTreeMap<Id, Vec<u64>>,
     /// Limits of the nodes, where they are lower than usual.
     pub(super) limits: Option<Limits>,
+    /// Whether requests may wait for their links.
+    pub(super) requests_wait: bool,
     /// Ids that others have lost their links to, and whether those links had been up.
     lost: BTreeSet<(Id, bool)>,
     /// Ids that have sent requests of a call: see [`has_forwarded`](Book::has_forwarded).
@@ -109,6 +111,7 @@ impl Book {
                 self.lost.insert((*peer, true));
             }
             Observation::Limits(limits) => self.limits = Some(*limits),
+            Observation::RequestsWait => self.requests_wait = true,
             Observation::Sent { from, message: Message::Request(request), .. } => {
                 let small = |record: &Record| record.plan.ids.len() <= LARGE;
                 let known = self.calls.get(&request.call).is_some_and(small);

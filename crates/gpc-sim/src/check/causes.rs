@@ -143,8 +143,10 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::OverLimit | CauseKind::NoMemory) => {
             own.has(Fault::Limits)
         }
-        // Its data have not arrived completely.
-        (Stage::Setup, CauseKind::TimeLimit) => record.plan.data_bytes > 0 && (late() || own.has_any(&LOST)),
+        // Its data have not arrived completely, or the request has waited.
+        (Stage::Setup, CauseKind::TimeLimit) => {
+            (record.plan.data_bytes > 0 || book.requests_wait) && (late() || own.has_any(&LOST))
+        }
         (Stage::Setup, CauseKind::LostIncarnation) => asked_again && book.ended.contains_key(&cause.id),
         (Stage::Cancelled, CauseKind::Cancelled) => position == 0 && own.has(Fault::GiveUp),
         _ => false,

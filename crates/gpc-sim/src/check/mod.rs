@@ -45,6 +45,7 @@ pub use findings::Violation;
 pub use node_limits::Limits;
 pub use observation::{FunctionEnd, Held, Observation, Outcome};
 pub use plan::{Carries, Plan};
+pub(crate) use plan::{STREAMING, takes_as_they_come};
 
 use std::borrow::Borrow;
 

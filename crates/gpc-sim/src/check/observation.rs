@@ -180,6 +180,8 @@ pub enum Observation<'a> {
     },
     /// Limits of the nodes; without this observation there are none.
     Limits(Limits),
+    /// Links are real: a request may wait for its link, or for credit, until its time has passed.
+    RequestsWait,
     /// Largest number of ids below silent ones that a node asks at a time; without this observation the default.
     Descendants(usize),
     /// A heartbeat request has left.

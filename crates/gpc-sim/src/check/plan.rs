@@ -5,6 +5,14 @@ use gpc_trees::{IdList, Tree};
 use chained_gpc::wire::ReplyLimits;
 use chained_gpc::wire::message::Merging;
 
+/// Bit of the handles of functions that take their data as they arrive.
+pub(crate) const STREAMING: u64 = 4;
+
+/// Whether the function with this handle takes its data as they arrive.
+pub(crate) fn takes_as_they_come(func: u64) -> bool {
+    func & STREAMING > 0
+}
+
 /// A call as its caller plans it.
 #[derive(Clone, Debug)]
 pub struct Plan {

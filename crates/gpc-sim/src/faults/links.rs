@@ -141,18 +141,6 @@ impl Pair {
     }
 }
 
-impl Passage {
-    /// Passage over a connection of this number.
-    pub(crate) fn over(connection: u32) -> Passage {
-        Passage { place: connection, epoch: 0 }
-    }
-
-    /// Number of the connection.
-    pub(crate) fn connection(self) -> u32 {
-        self.place
-    }
-}
-
 impl Links {
     /// A pair and its index; adds the pair if it is new.
     fn pair(&mut self, id: Id, peer: Id) -> (u32, &mut Pair) {

@@ -28,6 +28,11 @@ impl AnnouncedLinks {
             .then(|| format!("is told that {peer} was never reached, and there was a link to it"))
     }
 
+    /// A link is gone, and nothing that its chain needs to know with it.
+    pub(super) fn ended(&mut self, peer: Id) {
+        self.0.remove(&peer);
+    }
+
     /// Checks a message of the peer's run `begun` before its delivery. Returns what is wrong.
     pub(super) fn comes(&self, peer: Id, begun: u64) -> Option<String> {
         match self.0.get(&peer) {

@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::pipe::of_key;
+use super::step::{PipeId, Place};
 use crate::faults::Fault;
 use crate::inject::NOTICED_LATENCIES;
 use crate::world::World;
@@ -16,7 +16,7 @@ impl World {
         let peers = of.map(|id| linked.peers_of(id)).unwrap_or_default();
         let place = self.random.below(linked.intact.len() as u64) as usize;
         let own = of.zip(self.random.pick(&peers).copied());
-        let own = own.and_then(|(id, peer)| linked.up(id, peer)).map(|key| of_key(key).0);
+        let own = own.and_then(|(id, peer)| linked.place_up(id, peer)).map(|(pipe, _)| pipe);
         let Some(pipe) = own.or_else(|| linked.intact.at(place).map(|(.., pipe)| pipe)) else { return };
         if self.pipe(pipe).is_broken() {
             return;
@@ -30,9 +30,17 @@ impl World {
     }
 
     /// Breaks a connection; the ends marked in `informed` learn of it later.
-    fn break_pipe(&mut self, pipe: u32, hard: bool, informed: [bool; 2]) {
+    fn break_pipe(&mut self, pipe: PipeId, hard: bool, informed: [bool; 2]) {
         self.forget_intact(pipe);
         self.pipe(pipe).break_up(hard);
+        for side in [0, 1] {
+            // The connection breaks in the middle of what was written, or behind it.
+            let flies = self.pipe(pipe).bytes_in_flight(side) as u64;
+            if flies > 0 && self.linked().random.chance(1, 2) {
+                let kept = self.linked().random.below(flies) as usize;
+                self.pipe(pipe).lose_bytes(side, kept);
+            }
+        }
         let (a, b) = self.pipe(pipe).between();
         self.linked().broken.insert((a, b));
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES;
@@ -47,7 +55,7 @@ impl World {
     /// Checks a refusal. A peer with a single run must not be refused: no other run can be linked or waiting in its
     /// name.
     pub(super) fn refuses(&mut self, id: Id, key: LinkKey, why: &str) {
-        let (pipe, side) = of_key(key);
+        let Some((pipe, side)) = self.process(id).place(key) else { return };
         let now = self.now;
         let ends = &self.pipe(pipe).ends;
         let (peer, ended, since) = (ends[1 - side].id, ends[side].ends_at <= now, ends[side].since);
@@ -72,8 +80,10 @@ impl World {
         }
         let run = self.hosts.run(id);
         let leads_here = |key| {
-            let pipe = &linked.pipes[of_key(key).0 as usize];
-            !pipe.is_broken() && pipe.listener.is_none_or(|listener| listener == run)
+            let place = linked.existing(peer).and_then(|process| process.place(key));
+            place
+                .map(|(pipe, _)| &linked.pipes[pipe as usize])
+                .is_some_and(|pipe| !pipe.is_broken() && pipe.listener.is_none_or(|listener| listener == run))
         };
         let comes = match linked.state(peer, id) {
             State::Connecting(key) | State::Up(key) => leads_here(key),
@@ -87,8 +97,7 @@ impl World {
 
     /// Announces a fault where an end learns late that its link was given up. It continues with the requests received
     /// meanwhile. An adopter may have passed it, as with a copied request.
-    pub(super) fn owns_up_to_a_late_end(&mut self, key: LinkKey) {
-        let (pipe, side) = of_key(key);
+    pub(super) fn owns_up_to_a_late_end(&mut self, (pipe, side): Place) {
         let [id, peer] = [side, 1 - side].map(|side| self.pipe(pipe).ends[side].id);
         let noticed = self.now + self.hosts.cost(id, peer).latency_ns * NOTICED_LATENCIES;
         if self.pipe(pipe).ends[1 - side].ends_at > noticed {
@@ -99,9 +108,9 @@ impl World {
     /// Ends all connections of a process that ends. `hard`: its last messages are lost.
     pub(crate) fn end_connections(&mut self, id: Id, hard: bool) {
         let Some(process) = self.linked().processes[id as usize].take() else { return };
-        for key in process.open {
-            let (pipe, side) = of_key(key);
-            self.pipe(pipe).ends[side].open = false;
+        for (pipe, side) in process.open {
+            let end = &mut self.pipe(pipe).ends[side];
+            (end.open, end.key, end.unread) = (false, None, Vec::new());
             if !self.pipe(pipe).is_broken() {
                 self.break_pipe(pipe, hard, [side == 1, side == 0]);
             }

@@ -1,46 +1,70 @@
-//! Links made by the peering machine: every process of a world of calls has a [`Peering`], which decides which links
-//! and losses its chain learns of.
+//! Real links: every process of a world of calls has the [`Links`] of a node, which turn the messages of its chain into
+//! the bytes of frames, and bytes into inputs.
 //!
-//! A connection is two ordered streams. Hellos travel as bytes, and messages of calls as parcels in order with them. As
-//! in the runtime, the machine decides in three cases. Both ids connect at the same time, an id restarts before the
-//! loss of its old link is known, or only one end knows of a loss. Its outputs are carried out as in
-//! `runtime::greeting` and `runtime::links`.
+//! A connection is two ordered streams of bytes with bounded room. Writes stop where the room ends, bytes are read
+//! in pieces of any size, and a connection breaks in the middle of a frame. So credit runs out, windows are waited
+//! for, and long messages leave in segments. The machine's outputs are carried out as in `runtime::connections`.
+//!
+//! A message is seen where a node sends it, and where it arrives as an input of a chain. In between, [`given`] checks
+//! that what arrives was given to the link, and [`stream`] that the bytes keep to docs/wire.md.
 //!
 //! Faults act on connections. The rest of the world is the same as with modelled links (`faults::links`).
 
 mod announced;
-mod arrival;
 mod arrivals;
 mod check;
+mod connection;
+mod context;
 mod driver;
 mod faults;
+mod given;
 mod linking;
 mod network;
 mod pipe;
+mod reading;
+mod sending;
+mod step;
 #[cfg(test)]
 mod stories;
+mod stream;
+mod writing;
 
 pub use linking::{Linking, LinkingError};
-pub(super) use pipe::Step;
+pub(super) use step::Step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gpc_trees::Id;
 
 use super::check::Violation;
-use super::faults::Passage;
 use super::random::Random;
 use super::ranked::Sorted;
 use announced::AnnouncedLinks;
-use arrival::Arrival;
 use chained_gpc::link::peering::{
     Book, Crypto, Identity, LinkKey, Peering, PublicKey, State, Strictness, Transport,
 };
-use chained_gpc::wire::{Job, Message};
+use chained_gpc::link::{HIWATER, Links};
+use chained_gpc::wire::body::Spare;
+use chained_gpc::wire::{Budget, Job};
+use connection::Connection;
+use given::GivenMessages;
 use pipe::Pipe;
+use step::{PipeId, Place};
 
-/// Unacknowledged requests that a node accepts; credit is not modelled.
-const HIWATER: u32 = 64;
+/// Requests that nodes accept unacknowledged, in worlds with faults: in some of them credit runs out all the time.
+const HIWATERS: [u32; 6] = [HIWATER, HIWATER, 64, 8, 2, 1];
+
+/// Bytes that a connection holds before its writer has to wait, in worlds with faults.
+const ROOMS: [usize; 6] = [usize::MAX, usize::MAX, 1 << 20, 1 << 16, 1 << 14, 1 << 11];
+
+/// The longest message of a world is written in about this many parts at most.
+const WRITES_MAX: u64 = 32;
+
+/// Latencies between two writes to a full connection: there, back, and as much again where a write is parted.
+const WAIT_LATENCIES: u64 = 4;
+
+/// Memory of a node's links, bytes: it suffices, and all of it must be given back.
+const MEMORY: u64 = 1 << 40;
 
 /// Largest world in which some runs authenticate links: the model of the cryptography is slow.
 const PROVED_MAX: u32 = 64;
@@ -59,38 +83,23 @@ impl Book for Everybody {
     }
 }
 
-/// A message that waits for its link or leaves on it.
-#[derive(Debug)]
-pub(super) struct OutgoingMessage {
-    pub(super) message: Message,
-    pub(super) bytes: u64,
-    /// Whether it is the data of a long reply, whose head was sent before.
-    pub(super) data: bool,
-    pub(super) origin: Origin,
-}
-
-/// Origin of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Origin {
-    ByNode,
-    /// Sent by the world in the name of a node.
-    Forged,
-    /// The same, and its sender has no part in the call.
-    Lie,
-}
-
-/// Link state of one run of an id.
+/// The links of one run of an id.
 #[derive(Debug)]
 pub(super) struct Process {
     run: u32,
-    peering: Peering<Everybody>,
-    /// Connections that it knows of, or that wait to be accepted, and that it has not closed.
-    open: BTreeSet<LinkKey>,
+    links: Links<Everybody, Connection>,
+    /// Ends of connections that it knows of, or that wait to be accepted, and that it has not closed.
+    open: BTreeSet<Place>,
     /// Messages for links that are not up yet.
-    pending: BTreeMap<Id, Vec<OutgoingMessage>>,
+    queued: BTreeMap<Id, GivenMessages>,
+    /// The end of the last link to each peer.
+    last_links: BTreeMap<Id, Place>,
     /// Links that were announced to its chain.
     announced: AnnouncedLinks,
-    /// Time of the scheduled event for its machine, if there is one.
+    /// Memory of its links.
+    memory: Budget,
+    spare: Spare,
+    /// Time of the scheduled event for its deadlines, if there is one.
     due: Option<u64>,
     /// After a pause: time of the events of functions that ended during the pause.
     caught_up: u64,
@@ -111,6 +120,11 @@ struct ConnectionSettings {
     ways: Ways,
     /// The shared secret, if links are authenticated.
     secret: Option<u64>,
+    hiwater: u32,
+    /// Bytes that a connection holds before its writer has to wait.
+    room: usize,
+    /// Whether bytes are read in pieces.
+    cuts: bool,
 }
 
 /// All connections of a world, and the machines at their ends.
@@ -122,11 +136,15 @@ pub(super) struct Linked {
     /// Bounded by the connections that a run opens.
     pipes: Vec<Pipe>,
     /// Connections that have not ended, each after the ids at its ends, the lower one first.
-    intact: Sorted<(Id, Id, u32)>,
+    intact: Sorted<(Id, Id, PipeId)>,
     /// Pairs of ids of which a connection has broken, the lower id first.
     broken: BTreeSet<(Id, Id)>,
-    /// Inputs for chains, to be given after the current input.
-    arrivals: VecDeque<(Id, u32, Arrival)>,
+    /// Processes whose links may have something to write or an input for the chain.
+    touched: VecDeque<Id>,
+    /// The end from which bytes are being read.
+    reading: Option<Place>,
+    /// Draws where bytes are cut.
+    random: Random,
     /// Violations found by the checks of links.
     pub(super) wrong: Vec<Violation>,
 }
@@ -138,16 +156,34 @@ impl Linked {
         let ways = [Ways::Network, Ways::Network, Ways::User, Ways::Both];
         let ways = random.pick(&ways).copied().filter(|_| has_faults).unwrap_or(Ways::Network);
         let proved = has_faults && n <= PROVED_MAX && random.chance(1, 16);
-        let settings = ConnectionSettings { ways, secret: proved.then(|| random.draw()) };
+        let secret = proved.then(|| random.draw());
+        let mut drawn = |values: &[usize]| random.pick(values).copied().filter(|_| has_faults);
+        let hiwater = drawn(&HIWATERS.map(|hiwater| hiwater as usize)).map_or(HIWATER, |it| it as u32);
+        let room = drawn(&ROOMS).unwrap_or(usize::MAX);
+        let cuts = has_faults && random.chance(3, 4);
+        let settings = ConnectionSettings { ways, secret, hiwater, room, cuts };
         Linked {
             settings,
             processes: std::iter::repeat_with(|| None).take(n as usize).collect(),
             pipes: Vec::new(),
             intact: Sorted::default(),
             broken: BTreeSet::new(),
-            arrivals: VecDeque::new(),
+            touched: VecDeque::new(),
+            reading: None,
+            random,
             wrong: Vec::new(),
         }
+    }
+
+    /// Gives connections at least so much room that messages of these lengths are not written in hundreds of parts.
+    pub(super) fn suffice_for(&mut self, longest: [u64; 2]) {
+        let bytes = longest.into_iter().max().unwrap_or_default();
+        self.settings.room = self.settings.room.max((bytes / WRITES_MAX) as usize);
+    }
+
+    /// How long so many bytes wait for room on their way over a link with this latency, nanoseconds.
+    pub(super) fn waits_ns(&self, latency_ns: u64, bytes: u64) -> u64 {
+        bytes / (self.settings.room as u64).max(1) * latency_ns * WAIT_LATENCIES
     }
 
     /// Transport between two ids.
@@ -162,17 +198,28 @@ impl Linked {
 
     /// The process of an id in this run.
     fn process(&mut self, id: Id, run: u32, incarnation: u64) -> &mut Process {
-        let secret = self.settings.secret;
+        let ConnectionSettings { secret, hiwater, .. } = self.settings;
         self.processes[id as usize].get_or_insert_with(|| {
             let crypto = secret.map(|secret| -> Box<dyn Crypto> {
                 let private = u64::from(id) << 16 | u64::from(run) | 1 << 60;
                 super::peering::crypto(secret, private)
             });
-            let me = Identity { me: id, incarnation, job: Job::default(), hiwater: HIWATER };
+            let me = Identity { me: id, incarnation, job: Job::default(), hiwater };
             let strictness = Strictness { insecure: true, ..Strictness::default() };
-            let peering = Peering::new(me, crypto, strictness, Everybody);
-            let (open, pending, announced) = (BTreeSet::new(), BTreeMap::new(), AnnouncedLinks::default());
-            Box::new(Process { run, peering, open, pending, announced, due: None, caught_up: 0 })
+            let links = Links::new(Peering::new(me, crypto, strictness, Everybody));
+            let memory = Budget::new(MEMORY, format!("the links of id {id}"));
+            Box::new(Process {
+                run,
+                links,
+                open: BTreeSet::new(),
+                queued: BTreeMap::new(),
+                last_links: BTreeMap::new(),
+                announced: AnnouncedLinks::default(),
+                spare: Spare::default().within(&memory),
+                memory,
+                due: None,
+                caught_up: 0,
+            })
         })
     }
 
@@ -183,42 +230,40 @@ impl Linked {
 
     /// The link of an id to a peer, if its machine has it up.
     pub(super) fn up(&self, id: Id, peer: Id) -> Option<LinkKey> {
-        self.existing(id)?.peering.up(peer)
+        self.existing(id)?.links.up(peer)
     }
 
-    /// A number for the current link of an id to a peer; the same for all times without a link.
-    pub(super) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
-        // A world has fewer connection ends than `u32::MAX`.
-        self.up(id, peer).map_or(u32::MAX, |key| key.0 as u32)
+    /// The end of the link of an id to a peer, if its machine has it up.
+    fn place_up(&self, id: Id, peer: Id) -> Option<Place> {
+        let process = self.existing(id)?;
+        process.place(process.links.up(peer)?)
     }
 
     /// Peers that an id is linked with.
     pub(super) fn peers_of(&self, id: Id) -> Vec<Id> {
-        self.existing(id)
-            .map(|process| process.peering.all_up().map(|(peer, _)| peer).collect())
-            .unwrap_or_default()
-    }
-
-    /// Whether the connection of a message is up, as far as its receiver knows.
-    pub(super) fn stands(&self, to: Id, passage: Passage) -> bool {
-        let pipe = &self.pipes[passage.connection() as usize];
-        !pipe.is_broken() && pipe.end_of(to).is_some_and(|side| pipe.ends[side].open)
-    }
-
-    /// Arrival time of a message, given its earliest time `at` and the order of its connection.
-    pub(super) fn in_order(&mut self, to: Id, passage: Passage, at: u64) -> u64 {
-        let pipe = &mut self.pipes[passage.connection() as usize];
-        pipe.end_of(to).map_or(at, |side| pipe.in_order(side, at))
-    }
-
-    /// Records when the receiver has read a message.
-    pub(super) fn taken_in(&mut self, to: Id, passage: Passage, at: u64) {
-        let pipe = &mut self.pipes[passage.connection() as usize];
-        pipe.end_of(to).into_iter().for_each(|side| pipe.ends[side].taken_in = at);
+        self.existing(id).map(|process| process.links.peers_up()).unwrap_or_default()
     }
 
     /// State of an id's link to a peer.
     fn state(&self, id: Id, peer: Id) -> State {
-        self.existing(id).map_or(State::Absent, |process| process.peering.state(peer))
+        self.existing(id).map_or(State::Absent, |process| process.links.peering.state(peer))
+    }
+
+    /// The links of a process have something to do once the current input is through.
+    fn touch(&mut self, id: Id) {
+        if !self.touched.contains(&id) {
+            self.touched.push_back(id);
+        }
+    }
+
+    fn end(&mut self, (pipe, side): Place) -> &mut pipe::End {
+        &mut self.pipes[pipe as usize].ends[side]
+    }
+}
+
+impl Process {
+    /// The end of a connection with this key.
+    fn place(&self, key: LinkKey) -> Option<Place> {
+        self.links.table.get(key).map(|connection| connection.place)
     }
 }

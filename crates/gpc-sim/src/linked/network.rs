@@ -2,14 +2,16 @@
 
 use gpc_trees::Id;
 
-use super::pipe::{ConnectionEvent, Item, Pipe, key_of, of_key};
+use super::connection::Connection;
+use super::pipe::Pipe;
+use super::step::{ConnectionEvent, PipeId, Place};
 use super::{Linked, Step};
 use crate::event::Event;
 use crate::faults::Fault;
-use crate::parcel::Parcel;
 use crate::world::World;
 use chained_gpc::chain::Time;
-use chained_gpc::link::peering::{FeedContext, LinkKey, Source, Transport};
+use chained_gpc::link::peering::{LinkKey, Source, Transport};
+use chained_gpc::link::{Link, Phase};
 use chained_gpc::wire::CauseKind;
 
 impl World {
@@ -18,7 +20,7 @@ impl World {
         self.linked.as_mut().expect("nothing comes over a connection where links are modelled")
     }
 
-    pub(super) fn pipe(&mut self, pipe: u32) -> &mut Pipe {
+    pub(super) fn pipe(&mut self, pipe: PipeId) -> &mut Pipe {
         &mut self.linked().pipes[pipe as usize]
     }
 
@@ -31,29 +33,42 @@ impl World {
         let (now, way) = (self.time(), self.linked().way(from, to));
         if way == Transport::User && self.perhaps_refuse(from, to) {
             // A Unix socket reports the refusal at once.
-            self.process(from).peering.not_opened(to, CauseKind::Unreachable, "connection refused");
-            return self.settle_peering(from);
+            return self.process(from).links.not_opened(
+                now,
+                to,
+                CauseKind::Unreachable,
+                "connection refused",
+            );
         }
         let linked = self.linked();
-        let pipe = u32::try_from(linked.pipes.len()).expect("fewer connections than memory could hold");
+        let pipe = PipeId::try_from(linked.pipes.len()).expect("fewer connections than memory could hold");
         linked.pipes.push(Pipe::new(from, to));
         linked.intact.insert((from.min(to), from.max(to), pipe));
-        let key = key_of(pipe, 0);
         self.pipe(pipe).ends[0].begun = self.hosts.incarnation(from);
-        let process = self.process(from);
-        process.open.insert(key);
-        process.peering.opened(now, key, to);
+        let key = self.add_connection(from, (pipe, 0), Phase::Connecting(to));
+        self.process(from).open.insert((pipe, 0));
+        self.process(from).links.opened(now, key, to);
         self.trace.say(self.now, format_args!("{from} connects to {to}, connection {pipe}"));
         match way {
             Transport::User | Transport::Host(_) => {
                 self.pipe(pipe).listener = Some(self.hosts.run(to));
-                self.process(to).open.insert(key_of(pipe, 1));
+                self.process(to).open.insert((pipe, 1));
                 self.convey(pipe, 1, ConnectionEvent::Accepted);
-                self.process(from).peering.connected(key, way, false);
+                self.process(from).links.connected(now, key, way, false);
             }
             Transport::Loopback | Transport::Network => self.convey(pipe, 1, ConnectionEvent::Opens),
         }
-        self.settle_peering(from);
+    }
+
+    /// Adds an end of a connection to the table of its process.
+    fn add_connection(&mut self, id: Id, place: Place, phase: Phase) -> LinkKey {
+        let mut link = Link::new(phase);
+        let process = self.process(id);
+        link.inbox.use_memory(process.spare.clone(), &process.memory);
+        link.outbox.use_memory(id, &process.memory, &process.memory);
+        let key = process.links.table.put(Connection { link, place, blocked: false });
+        self.linked().end(place).key = Some(key);
+        key
     }
 
     /// Refuses a connection if the receiver is down or refuses the sender; returns whether it does.
@@ -67,84 +82,83 @@ impl World {
     }
 
     /// Sends something to a side of a connection, after everything sent before.
-    pub(super) fn convey(&mut self, pipe: u32, side: usize, what: ConnectionEvent) {
+    pub(super) fn convey(&mut self, pipe: PipeId, side: usize, what: ConnectionEvent) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         if self.pipe(pipe).is_broken() {
             return;
         }
-        let late = match &self.mishaps {
-            Some(mishaps) => mishaps.lateness(&mut self.random, self.now),
-            None => 0,
-        };
-        if late > 0 {
-            self.inject(Fault::Delay, &[from, to]);
-        }
+        let late = self.lateness(from, to);
         let at = self.now + self.hosts.cost(from, to).latency_ns + late;
         let at = self.pipe(pipe).in_order(side, at);
         if matches!(what, ConnectionEvent::Ends | ConnectionEvent::Refused) {
             self.ends_at(pipe, side, at);
         }
-        self.schedule_arrival(pipe, side, at, Item::Other(what));
+        self.schedule_arrival(pipe, side, at, what);
     }
 
     /// Schedules an arrival at a side of a connection.
-    pub(super) fn schedule_arrival(&mut self, pipe: u32, side: usize, at: u64, item: Item) {
+    pub(super) fn schedule_arrival(&mut self, pipe: PipeId, side: usize, at: u64, item: ConnectionEvent) {
         self.pipe(pipe).ends[side].coming.push_back(item);
         self.queue.push(at, Event::Delivery { pipe, side: side as u8 });
     }
 
-    /// Schedules the arrival of a message over a connection.
-    pub(crate) fn comes_over(&mut self, at: u64, parcel: Parcel) {
-        let (pipe, to) = (parcel.passage.connection(), parcel.to);
-        if let Some(side) = self.pipe(pipe).end_of(to) {
-            let parcel = Box::new(parcel);
-            self.schedule_arrival(pipe, side, at, Item::Message(parcel));
-        }
-    }
-
     /// Delivers the next item of a stream, unless a partition or a pause holds it back.
-    pub(crate) fn delivery(&mut self, pipe: u32, side: usize) {
+    pub(crate) fn delivery(&mut self, pipe: PipeId, side: usize) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         [from, to].into_iter().for_each(|id| self.took_part(id));
         let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.timing.cut_until(from, to, self.now));
         // The host answers a connection attempt, even if the process is paused.
-        let opens =
-            matches!(self.pipe(pipe).ends[side].coming.front(), Some(Item::Other(ConnectionEvent::Opens)));
+        let opens = matches!(self.pipe(pipe).ends[side].coming.front(), Some(ConnectionEvent::Opens));
         let paused = self.paused_until(to).filter(|_| !opens);
         if let Some(until) = cut.max(paused) {
             return self.queue.push(until, Event::Delivery { pipe, side: side as u8 });
         }
         let item = self.pipe(pipe).ends[side].coming.pop_front();
         match item.filter(|_| !self.pipe(pipe).is_gone()) {
-            Some(Item::Message(parcel)) => self.arrive(parcel),
-            Some(Item::Other(ConnectionEvent::Opens)) => self.opens(pipe, from, to),
-            Some(Item::Other(what)) => {
-                // A hello costs no processor time, and stays behind the message before it.
-                let at = self.pipe(pipe).ends[side].taken_in.max(self.now);
+            Some(ConnectionEvent::Opens) => self.opens(pipe, from, to),
+            Some(what) => {
+                let at = self.read_at(pipe, side, &what);
                 self.schedule_event(at, pipe, side, what);
             }
             None => {}
         }
     }
 
-    fn schedule_event(&mut self, at: u64, pipe: u32, side: usize, what: ConnectionEvent) {
+    /// Time at which the process at a side handles what has arrived: bytes of a link when it has read them.
+    fn read_at(&mut self, pipe: PipeId, side: usize, what: &ConnectionEvent) -> u64 {
+        let [from, to] = self.sender_and_receiver(pipe, side);
+        let now = self.now;
+        let end = &mut self.pipe(pipe).ends[side];
+        // A hello costs no processor time, and stays behind what came before it.
+        let behind = end.taken_in.max(now);
+        let up = self.linked().place_up(to, from) == Some((pipe, side));
+        if !up || !matches!(what, ConnectionEvent::Bytes(_)) {
+            return behind;
+        }
+        let slowness = self.slowness(to);
+        let at = self.hosts.take_in(now, from, to, slowness).max(behind);
+        self.pipe(pipe).ends[side].taken_in = at;
+        at
+    }
+
+    pub(super) fn schedule_event(&mut self, at: u64, pipe: PipeId, side: usize, what: ConnectionEvent) {
         let [from, to] = self.sender_and_receiver(pipe, side);
         self.queue.push(at, Event::Connection(Box::new(Step { pipe, side, from, to, what })));
     }
 
     /// The ids at the other side and at this side of a connection.
-    fn sender_and_receiver(&mut self, pipe: u32, side: usize) -> [Id; 2] {
+    pub(super) fn sender_and_receiver(&mut self, pipe: PipeId, side: usize) -> [Id; 2] {
         [1 - side, side].map(|side| self.pipe(pipe).ends[side].id)
     }
 
     /// Sets the time at which the stream to a side ends, unless it ends earlier.
-    fn ends_at(&mut self, pipe: u32, side: usize, at: u64) {
+    fn ends_at(&mut self, pipe: PipeId, side: usize, at: u64) {
         let end = &mut self.pipe(pipe).ends[side];
         end.ends_at = end.ends_at.min(at);
     }
 
     /// Ends a broken connection at a side, ahead of everything still in flight.
-    pub(super) fn tell_end(&mut self, pipe: u32, side: usize, at: u64) {
+    pub(super) fn tell_end(&mut self, pipe: PipeId, side: usize, at: u64) {
         self.ends_at(pipe, side, at);
         self.schedule_event(at, pipe, side, ConnectionEvent::Ends);
     }
@@ -161,89 +175,96 @@ impl World {
 
     fn carry_on(&mut self, step: Step) {
         let Step { pipe, side, from, to, what } = step;
-        let (now, key) = (self.time(), key_of(pipe, side));
+        let (now, place) = (self.time(), (pipe, side));
+        let key = self.pipe(pipe).ends[side].key;
         match what {
             ConnectionEvent::Opens => {}
             ConnectionEvent::Accepted => self.accept(pipe, from, to),
             _ if !self.pipe(pipe).ends[side].open => {}
             ConnectionEvent::Stands => {
                 let way = self.linked().way(from, to);
-                self.process(to).peering.connected(key, way, false);
-                self.settle_peering(to);
+                let Some(key) = key else { return };
+                self.process(to).links.connected(now, key, way, false);
+                self.settle_links(to);
             }
             ConnectionEvent::Bytes(bytes) => {
-                self.process(to).peering.feed(now, key, &bytes, &FeedContext::default());
-                self.settle_peering(to);
+                self.read(place, &bytes);
                 self.owns_up_to_a_wait_in_vain(to, from);
             }
-            ConnectionEvent::Refused => self.connection_ended(pipe, side, "connection refused"),
-            ConnectionEvent::Ends => self.connection_ended(pipe, side, "connection reset"),
+            ConnectionEvent::Room => {
+                key.into_iter().for_each(|key| self.made_room(to, key, now));
+            }
+            ConnectionEvent::Refused => self.connection_ended(place, "connection refused"),
+            ConnectionEvent::Ends => self.connection_ended(place, "connection reset"),
         }
     }
 
     /// A connection attempt reaches its host, which accepts it for the run that listens.
-    fn opens(&mut self, pipe: u32, from: Id, to: Id) {
+    fn opens(&mut self, pipe: PipeId, from: Id, to: Id) {
         if self.perhaps_refuse(from, to) {
             return self.convey(pipe, 0, ConnectionEvent::Refused);
         }
         self.pipe(pipe).listener = Some(self.hosts.run(to));
         // If this run ends now, connections that wait to be accepted end with it.
-        self.process(to).open.insert(key_of(pipe, 1));
+        self.process(to).open.insert((pipe, 1));
         self.convey(pipe, 0, ConnectionEvent::Stands);
-        self.schedule_arrival(pipe, 1, self.now, Item::Other(ConnectionEvent::Accepted));
+        self.schedule_arrival(pipe, 1, self.now, ConnectionEvent::Accepted);
     }
 
-    fn accept(&mut self, pipe: u32, from: Id, to: Id) {
+    fn accept(&mut self, pipe: PipeId, from: Id, to: Id) {
         if !self.hosts.is_up(to) || Some(self.hosts.run(to)) != self.pipe(pipe).listener {
             // The listening run has ended, and the connection with it.
             return;
         }
-        let (now, way, key) = (self.time(), self.linked().way(from, to), key_of(pipe, 1));
+        let (now, way) = (self.time(), self.linked().way(from, to));
         let (begun, since) = (self.hosts.incarnation(to), self.now);
         let end = &mut self.pipe(pipe).ends[1];
         (end.open, end.begun, end.since) = (true, begun, since);
         let source = (way != Transport::User).then_some(Source::from(from));
-        self.process(to).peering.accepted(now, key, way, source);
-        self.settle_peering(to);
+        let key = self.add_connection(to, (pipe, 1), Phase::Greeting);
+        self.process(to).links.accepted(now, key, way, source);
+        self.settle_links(to);
         if self.pipe(pipe).ends[1].ends_at <= self.now {
-            self.connection_ended(pipe, 1, "connection reset");
+            self.connection_ended((pipe, 1), "connection reset");
         }
     }
 
     /// Informs a process that a connection has ended.
-    pub(super) fn connection_ended(&mut self, pipe: u32, side: usize, why: &str) {
+    pub(super) fn connection_ended(&mut self, place: Place, why: &str) {
+        let (pipe, side) = place;
         let [peer, id] = self.sender_and_receiver(pipe, side);
-        let key = key_of(pipe, side);
+        let now = self.time();
         self.trace.say(self.now, format_args!("{id} learns that connection {pipe} to {peer} has ended"));
-        let up = Some(peer).filter(|peer| self.process(id).peering.up(*peer) == Some(key));
-        self.process(id).peering.ended(key, up, CauseKind::LinkLost, why);
-        self.settle_peering(id);
-        self.close_end(key);
+        if let Some(key) = self.linked().end(place).key {
+            self.process(id).links.close(now, key, why);
+            self.settle_links(id);
+        }
+        self.close_end(place);
         self.forget_intact(pipe);
     }
 
     /// Closes one end of a connection; the other side learns of it after everything written before.
-    pub(super) fn discard(&mut self, key: LinkKey) {
-        let (pipe, side) = of_key(key);
-        if self.close_end(key) {
+    pub(super) fn close(&mut self, place: Place) {
+        let (pipe, side) = place;
+        if self.close_end(place) && self.linked().end(place).ends_at > self.now {
             self.convey(pipe, 1 - side, ConnectionEvent::Ends);
             self.forget_intact(pipe);
         }
     }
 
     /// Forgets a process's end of a connection; returns whether it was open.
-    pub(super) fn close_end(&mut self, key: LinkKey) -> bool {
-        let (pipe, side) = of_key(key);
-        let id = self.pipe(pipe).ends[side].id;
-        let known = self.linked().processes[id as usize].as_deref_mut();
-        if let Some(process) = known {
-            process.open.remove(&key);
+    pub(super) fn close_end(&mut self, place: Place) -> bool {
+        let id = self.linked().end(place).id;
+        if let Some(process) = self.linked().processes[id as usize].as_deref_mut() {
+            process.open.remove(&place);
         }
-        std::mem::replace(&mut self.pipe(pipe).ends[side].open, false)
+        let end = self.linked().end(place);
+        (end.key, end.unread) = (None, Vec::new());
+        std::mem::replace(&mut end.open, false)
     }
 
     /// Removes a connection from those that can break.
-    pub(super) fn forget_intact(&mut self, pipe: u32) {
+    pub(super) fn forget_intact(&mut self, pipe: PipeId) {
         let (lower, higher) = self.pipe(pipe).between();
         self.linked().intact.remove(&(lower, higher, pipe));
     }

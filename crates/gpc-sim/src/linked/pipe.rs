@@ -4,17 +4,12 @@ use std::collections::VecDeque;
 
 use gpc_trees::Id;
 
-use crate::parcel::Parcel;
+use super::given::GivenMessages;
+use super::step::ConnectionEvent;
+use super::stream::StreamRules;
 use chained_gpc::link::peering::LinkKey;
 
-/// An item in flight on a connection.
-#[derive(Debug)]
-pub(super) enum Item {
-    Message(Box<Parcel>),
-    Other(ConnectionEvent),
-}
-
-/// One end of a connection.
+/// One end of a connection, and the stream of bytes that leads to it.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) id: Id,
@@ -24,16 +19,24 @@ pub(super) struct End {
     pub(super) since: u64,
     /// Whether its process knows of it and has not closed it.
     pub(super) open: bool,
+    /// Its key in the table of its process, while it is there.
+    pub(super) key: Option<LinkKey>,
     /// Items to arrive, in order: a partition or a pause holds back all of them.
-    pub(super) coming: VecDeque<Item>,
+    pub(super) coming: VecDeque<ConnectionEvent>,
+    /// Bytes that have arrived and that its process does not read yet.
+    pub(super) unread: Vec<u8>,
+    /// Bytes that were written and not read.
+    pub(super) held: usize,
+    /// Messages that the link of the other side was given, and that have not arrived.
+    pub(super) given: GivenMessages,
+    /// What may be written to this end.
+    pub(super) rules: StreamRules,
     /// Arrival time of the last item; the next one does not overtake it.
     last_arrival: u64,
-    /// Time at which its process has read the last message: hellos cost no time, and stay behind what they follow.
+    /// Time at which its process has read the last bytes.
     pub(super) taken_in: u64,
     /// Time at which its stream ends; `u64::MAX` while nothing has ended it.
     pub(super) ends_at: u64,
-    /// Time until which the peer has announced a pause.
-    pub(super) back_at: u64,
 }
 
 /// State of a connection that its ends have not closed.
@@ -55,17 +58,6 @@ pub(super) struct Pipe {
     health: Health,
 }
 
-/// Key of an end of a connection. Keys grow, and none is used twice.
-pub(super) fn key_of(pipe: u32, side: usize) -> LinkKey {
-    LinkKey(pipe as usize * 2 + side)
-}
-
-/// Connection and side of an end.
-pub(super) fn of_key(key: LinkKey) -> (u32, usize) {
-    // The key was made from a `u32` and a side.
-    ((key.0 / 2) as u32, key.0 % 2)
-}
-
 impl Pipe {
     pub(super) fn new(from: Id, to: Id) -> Pipe {
         let end = |id, open| End {
@@ -73,18 +65,17 @@ impl Pipe {
             begun: 0,
             since: 0,
             open,
+            key: None,
             coming: VecDeque::new(),
+            unread: Vec::new(),
+            held: 0,
+            given: GivenMessages::default(),
+            rules: StreamRules::default(),
             last_arrival: 0,
             taken_in: 0,
             ends_at: u64::MAX,
-            back_at: 0,
         };
         Pipe { ends: [end(from, true), end(to, false)], listener: None, health: Health::Intact }
-    }
-
-    /// The side of an id: no process connects to itself.
-    pub(super) fn end_of(&self, id: Id) -> Option<usize> {
-        self.ends.iter().position(|end| end.id == id)
     }
 
     /// The lower and the higher id at its ends.
@@ -107,6 +98,25 @@ impl Pipe {
         self.health = if hard || self.is_gone() { Health::Gone } else { Health::Broken };
     }
 
+    /// Loses all bytes in flight to a side but this many: the connection breaks in the middle of what was written.
+    pub(super) fn lose_bytes(&mut self, side: usize, mut kept: usize) {
+        for item in &mut self.ends[side].coming {
+            if let ConnectionEvent::Bytes(bytes) = item {
+                bytes.truncate(kept);
+                kept -= bytes.len();
+            }
+        }
+    }
+
+    /// Bytes in flight to a side.
+    pub(super) fn bytes_in_flight(&self, side: usize) -> usize {
+        let bytes = |item: &ConnectionEvent| match item {
+            ConnectionEvent::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.ends[side].coming.iter().map(bytes).sum()
+    }
+
     /// Arrival time of an item at a side, given its earliest time `at`.
     pub(super) fn in_order(&mut self, side: usize, at: u64) -> u64 {
         let end = &mut self.ends[side];
@@ -115,55 +125,30 @@ impl Pipe {
     }
 }
 
-/// An event of a connection, or an item of its stream.
-#[derive(Debug)]
-pub(crate) enum ConnectionEvent {
-    /// The attempt reaches the host.
-    Opens,
-    /// The process there learns of it.
-    Accepted,
-    /// The opening side learns that it is connected.
-    Stands,
-    /// The opening side learns that it was refused.
-    Refused,
-    /// Bytes of a hello or its proof.
-    Bytes(Vec<u8>),
-    /// End of the stream.
-    Ends,
-}
-
-/// An event at one end of a connection.
-#[derive(Debug)]
-pub(crate) struct Step {
-    pub(super) pipe: u32,
-    /// The side where it happens.
-    pub(super) side: usize,
-    pub(crate) from: Id,
-    pub(crate) to: Id,
-    pub(super) what: ConnectionEvent,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_key_names_one_end() {
-        for (pipe, side) in [(0, 0), (0, 1), (7, 0), (u32::MAX / 2, 1)] {
-            assert_eq!(of_key(key_of(pipe, side)), (pipe, side));
-        }
-        let pipe = Pipe::new(9, 4);
-        assert_eq!((pipe.end_of(9), pipe.end_of(4), pipe.end_of(5)), (Some(0), Some(1), None));
-        assert_eq!(pipe.between(), (4, 9));
-    }
-
-    #[test]
     fn nothing_overtakes_on_one_side_and_a_loss_is_not_mended() {
-        let mut pipe = Pipe::new(1, 2);
+        let mut pipe = Pipe::new(9, 4);
+        assert_eq!(pipe.between(), (4, 9));
         assert_eq!([50, 40, 60].map(|at| pipe.in_order(1, at)), [50, 50, 60]);
         assert_eq!(pipe.in_order(0, 7), 7);
         pipe.break_up(true);
         pipe.break_up(false);
         assert!(pipe.is_broken() && pipe.is_gone());
+    }
+
+    #[test]
+    fn bytes_in_flight_are_lost_from_their_end() {
+        let mut pipe = Pipe::new(1, 2);
+        let items = [ConnectionEvent::Bytes(vec![1, 2, 3]), ConnectionEvent::Stands];
+        pipe.ends[1].coming.extend(items.into_iter().chain([ConnectionEvent::Bytes(vec![4, 5])]));
+        assert_eq!(pipe.bytes_in_flight(1), 5);
+        pipe.lose_bytes(1, 4);
+        assert_eq!((pipe.bytes_in_flight(1), pipe.ends[1].coming.len()), (4, 3));
+        pipe.lose_bytes(1, 2);
+        assert!(matches!(&pipe.ends[1].coming[0], ConnectionEvent::Bytes(bytes) if bytes == &[1, 2]));
     }
 }

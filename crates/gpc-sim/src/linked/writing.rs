@@ -1,0 +1,179 @@
+//! What leaves on the links of a process: as `runtime::connection` writes to sockets, into simulated connections.
+
+use gpc_trees::Id;
+use smallvec::SmallVec;
+
+use super::step::{ConnectionEvent, Place};
+use crate::faults::Fault;
+use crate::world::World;
+use chained_gpc::chain::Time;
+use chained_gpc::link::Phase;
+use chained_gpc::link::peering::LinkKey;
+
+/// In worlds with faults one in this many writes arrives in two parts.
+const PARTED: u64 = 8;
+
+/// Latest that the second part of a write follows the first, in latencies.
+const BEHIND: u64 = 4;
+
+/// A connection holds more than a few bytes if it has more than this part of its room.
+const FEW_PARTS: usize = 4;
+
+impl World {
+    /// Writes what the links of a process have to write.
+    pub(super) fn flush(&mut self, id: Id) {
+        self.flush_dirty(id);
+        let links = &mut self.process(id).links;
+        if !links.granting.is_empty() && links.grant() {
+            self.flush_dirty(id);
+        }
+        if !self.process(id).links.arrivals.is_empty() || !self.process(id).links.dirty.is_empty() {
+            self.linked().touch(id);
+        }
+    }
+
+    fn flush_dirty(&mut self, id: Id) {
+        let links = &mut self.process(id).links;
+        if std::mem::take(&mut links.stirred) {
+            links.mark_streaming();
+        }
+        for key in std::mem::take(&mut self.process(id).links.dirty) {
+            if let Some(connection) = self.process(id).links.table.get_mut(key) {
+                connection.link.marked = false;
+                self.write(id, key);
+            }
+        }
+    }
+
+    /// Bytes that may still be written to an end.
+    fn room_to(&mut self, to: Place) -> usize {
+        let (most, broken) = (self.linked().settings.room, self.pipe(to.0).is_broken());
+        // What is written to a broken connection is lost.
+        if broken { usize::MAX } else { most.saturating_sub(self.linked().end(to).held) }
+    }
+
+    /// Writes what is queued on a link, as far as the connection takes it.
+    pub(super) fn write(&mut self, id: Id, key: LinkKey) {
+        let now = self.time();
+        let Some(connection) = self.process(id).links.table.get_mut(key) else { return };
+        let ((pipe, side), phase) = (connection.place, connection.link.phase);
+        if let Phase::Connecting(_) = phase {
+            return;
+        }
+        let to = (pipe, 1 - side);
+        let all = self.linked().settings.room;
+        let mut room = self.room_to(to);
+        let held = |room: usize| all.saturating_sub(room) > all / FEW_PARTS;
+        let mut bytes = Vec::new();
+        let mut stuck = None;
+        let Some(connection) = self.process(id).links.table.get_mut(key) else { return };
+        let link = &mut connection.link;
+        if link.outbox.is_streaming() {
+            link.begin_bulk(&|| now, true);
+        }
+        // Ends: each round writes bytes, or lets a paced link go on once.
+        loop {
+            if !link.outbox.is_ready() {
+                let paced = link.outbox.is_held() && !connection.blocked;
+                if paced && !held(room) {
+                    link.continue_bulk(now);
+                    continue;
+                }
+                connection.blocked |= paced;
+                if !connection.blocked {
+                    link.rest();
+                }
+                break;
+            }
+            link.acknowledge_beside();
+            if room == 0 {
+                connection.blocked = true;
+                stuck = link.outbox.waits().err();
+                break;
+            }
+            let mut parts = SmallVec::new();
+            link.outbox.parts(&mut parts);
+            let before = bytes.len();
+            for part in &parts {
+                bytes.extend_from_slice(&part[..part.len().min(room - (bytes.len() - before))]);
+            }
+            drop(parts);
+            let count = bytes.len() - before;
+            room = if room == usize::MAX { room } else { room - count };
+            link.written(count);
+            if link.question_is_in_socket() {
+                match held(room) {
+                    false => link.question_has_left(),
+                    true => connection.blocked = true,
+                }
+            }
+        }
+        let through = link.outbox.is_idle();
+        self.process(id).links.wrote(key);
+        self.convey_bytes(id, to, bytes, matches!(phase, Phase::Up(_)));
+        if phase == Phase::Closing && through {
+            self.discard(id, key);
+        }
+        if let Some(why) = stuck {
+            self.process(id).links.close(now, key, &why);
+            self.settle_links(id);
+        }
+    }
+
+    /// Sends written bytes on their way.
+    fn convey_bytes(&mut self, from: Id, (pipe, side): Place, bytes: Vec<u8>, up: bool) {
+        if bytes.is_empty() {
+            return;
+        }
+        for wrong in self.linked().end((pipe, side)).rules.written(&bytes) {
+            self.blame(from, Some(wrong));
+        }
+        let to = self.linked().end((pipe, side)).id;
+        let at = match up {
+            true => self.hosts.leave(self.now, from, to, bytes.len() as u64, self.slowness(from)),
+            false => self.now + self.hosts.cost(from, to).latency_ns,
+        };
+        if self.pipe(pipe).is_broken() {
+            return self.trace.say(self.now, format_args!("  into a connection that is lost"));
+        }
+        let late = self.lateness(from, to);
+        let at = self.pipe(pipe).in_order(side, at.saturating_add(late));
+        self.linked().end((pipe, side)).held += bytes.len();
+        let mut bytes = bytes;
+        let parted = self.linked().settings.cuts && self.linked().random.chance(1, PARTED);
+        if parted && bytes.len() > 1 {
+            let cut = 1 + self.linked().random.below(bytes.len() as u64 - 1) as usize;
+            let rest = bytes.split_off(cut);
+            self.schedule_arrival(pipe, side, at, ConnectionEvent::Bytes(bytes));
+            let latency = self.hosts.cost(from, to).latency_ns;
+            let behind = self.linked().random.below(latency * BEHIND + 1);
+            let at = self.pipe(pipe).in_order(side, at.saturating_add(behind));
+            return self.schedule_arrival(pipe, side, at, ConnectionEvent::Bytes(rest));
+        }
+        self.schedule_arrival(pipe, side, at, ConnectionEvent::Bytes(bytes));
+    }
+
+    /// How much later than usual something arrives.
+    pub(super) fn lateness(&mut self, from: Id, to: Id) -> u64 {
+        let late = match &self.mishaps {
+            Some(mishaps) => mishaps.lateness(&mut self.random, self.now),
+            None => 0,
+        };
+        if late > 0 {
+            self.inject(Fault::Delay, &[from, to]);
+        }
+        late
+    }
+
+    /// The peer has read bytes: there is room for more.
+    pub(super) fn made_room(&mut self, id: Id, key: LinkKey, now: Time) {
+        let links = &mut self.process(id).links;
+        if let Some(connection) = links.table.get_mut(key) {
+            connection.link.heard |= std::mem::take(&mut connection.blocked);
+            connection.link.question_has_left();
+            connection.link.continue_bulk(now);
+            links.note(key);
+            self.linked().touch(id);
+        }
+    }
+}
