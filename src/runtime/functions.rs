@@ -412,6 +412,13 @@ impl Functions {
         names
     }
 
+    /// The names of the registered splits, in order.
+    pub fn tree_names(&self) -> Vec<SplitName> {
+        let mut names = self.read(|tables| tables.trees.names().cloned().collect::<Vec<_>>());
+        names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        names
+    }
+
     /// Checks that this node can run a func with this handle.
     #[cfg(test)]
     pub(super) fn check_func(&self, func: FuncHandle) -> Result<(), FunctionsError> {

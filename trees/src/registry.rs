@@ -110,6 +110,11 @@ impl Registry {
         std::mem::take(&mut self.splits).into_values().collect()
     }
 
+    /// The names of the registered splits, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &SplitName> {
+        self.splits.values().map(Registered::name)
+    }
+
     /// Returns the tree of a name.
     ///
     /// # Errors

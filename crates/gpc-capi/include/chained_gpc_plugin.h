@@ -23,9 +23,12 @@
  * - CGPC_PLUGIN exports the only symbol that the program looks for. It has the version of the tables, so a plug-in of
  *   another version is refused before any of its functions runs; only constructors of the library have run then.
  * - A name that another plug-in or the program has is CGPC_ERR_FUNCTION: return it from `load`, and the program ends
- *   with the reason.
+ *   with the reason and the owner of the name.
  * - The library is never unloaded. Functions run on threads of the program, several at a time if the node has several
  *   workers; the nodes of `gpc` have one, and no named executors. A function that crashes ends the node.
+ * - The tables have no functions that start calls. A node of `gpc` runs functions on one worker, which a call of its
+ *   own would hold while it waits for the same worker elsewhere. A program that makes calls has a node of its own:
+ *   it links chained_gpc.h, and joins the same peers.
  * - Functions must not throw and not longjmp: in C++, catch all exceptions and return CGPC_ERR_EXCEPTION. */
 
 #ifndef CHAINED_GPC_PLUGIN_H

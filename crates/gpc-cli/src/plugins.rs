@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use gpc_capi::abi::loading;
 
 use super::refused::Refused;
-use chained_gpc::runtime::Functions;
+use chained_gpc::runtime::{Functions, FunctionsError};
+use chained_gpc::trees::RegisterError;
 
 /// The argument that names a library.
 const LOAD: &str = "--load";
@@ -23,6 +24,8 @@ const LOAD: &str = "--load";
 /// The first library that cannot be loaded, and why.
 pub(crate) fn load(paths: &[PathBuf], functions: &Functions) -> Result<(), Refused> {
     let mut loaded = HashMap::new();
+    let mut taken = Taken::default();
+    taken.note(functions, || "this program".into());
     for path in paths {
         let refused = |why: String| Refused::File(format!("cannot load {}: {why}", path.display()));
         let file = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
@@ -36,9 +39,34 @@ pub(crate) fn load(paths: &[PathBuf], functions: &Functions) -> Result<(), Refus
         }
         // Without a slash, the loader would search for it elsewhere.
         let whole = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
-        loading::load(&whole, functions).map_err(refused)?;
+        loading::load(&whole, functions).map_err(|why| refused(taken.explained(why)))?;
+        taken.note(functions, || path.display().to_string());
     }
     Ok(())
+}
+
+/// What has registered the names that are taken, by the error of who registers one again.
+#[derive(Default)]
+struct Taken(HashMap<String, String>);
+
+impl Taken {
+    /// Records the names that are new as those of `owner`.
+    fn note(&mut self, functions: &Functions, owner: impl Fn() -> String) {
+        let names = functions.names().into_iter().map(|name| FunctionsError::Duplicate(name).to_string());
+        let trees = functions.tree_names().into_iter();
+        let trees = trees.map(|name| FunctionsError::from(RegisterError::Duplicate { name }).to_string());
+        for error in names.chain(trees) {
+            self.0.entry(error).or_insert_with(&owner);
+        }
+    }
+
+    /// The error of a library, with the owner of the name that it did not get.
+    fn explained(&self, why: String) -> String {
+        match self.0.get(&why) {
+            Some(owner) => format!("{why} ({owner} has it)"),
+            None => why,
+        }
+    }
 }
 
 /// Returns the arguments by which a process loads these libraries.

@@ -10,6 +10,24 @@ static int hello(const cgpc_request *request, cgpc_reply *reply, void *arg) {
     return cgpc_reply_set_data(reply, &me, sizeof me);
 }
 
+static const cgpc_request *old_request;
+static cgpc_reply *old_reply;
+
+/* The handles of the call before are invalid, on the thread that ran it too, and while this function has its own. */
+static int keeps(const cgpc_request *request, cgpc_reply *reply, void *arg) {
+    uint32_t me = 0;
+    int *runs = (int *)arg;
+    if (old_request != NULL) {
+        IS(CGPC_ERR_ARGUMENT, cgpc_request_me(old_request, &me));
+        IS(CGPC_ERR_ARGUMENT, cgpc_reply_set_data(old_reply, "old", 3));
+    }
+    OK(cgpc_request_me(request, &me));
+    old_request = request;
+    old_reply = reply;
+    (*runs)++;
+    return 0;
+}
+
 static int ended = 99;
 
 static void on_end(int status, cgpc_outcome *outcome, void *arg) {
@@ -49,7 +67,7 @@ int main(void) {
     struct pollfd waits;
     uint32_t id;
     size_t items;
-    int status;
+    int status, runs = 0;
 
     OK(cgpc_context_new(&alone));
     OK(cgpc_register(alone, "hello", hello, NULL, NULL, &hello_number));
@@ -62,6 +80,13 @@ int main(void) {
     args.id_count = 1;
     OK(cgpc_call_run(alone, &args, NULL));
     CHECK(thread_count() == 1);
+    OK(cgpc_register(alone, "keeps", keeps, &runs, NULL, &args.func));
+    OK(cgpc_call_run(alone, &args, NULL));
+    IS(CGPC_ERR_ARGUMENT, cgpc_request_me(old_request, &id));
+    OK(cgpc_call_run(alone, &args, NULL));
+    IS(CGPC_ERR_ARGUMENT, cgpc_reply_set_data(old_reply, "old", 3));
+    CHECK(runs == 2);
+    args.func = hello_number;
     OK(cgpc_finalize(alone, 1000000));
 
     for (id = 0; id < 2; id++) {

@@ -85,7 +85,10 @@ fn a_plugin_says_why_it_cannot_be_used() {
         (Case::ReturnsSeven, "its function `load` returned 7"),
         (Case::ReturnsState, "its function `load` returned -2 (not possible in this state)"),
         (Case::Refuses, "there is no camera"),
-        (Case::Taken, "a function named `echo` is registered already: give this one another name"),
+        (
+            Case::Taken,
+            "a function named `echo` is registered already: give this one another name (this program has it)",
+        ),
     ] {
         let library = built(&folder, case);
         let ended = run(&format!("call echo -n 3 --load {library}"));
@@ -98,7 +101,11 @@ fn a_plugin_says_why_it_cannot_be_used() {
     assert!(ended.said().ends_with("returned -2 (not possible in this state)"), "{}", ended.stderr);
     let taken = built(&folder, Case::TakenTree);
     let ended = run(&format!("call echo -n 3 --load {first} --load {taken}"));
-    assert!(ended.said().ends_with("a tree named line is registered already"), "{}", ended.stderr);
+    assert!(
+        ended.said().ends_with(&format!("a tree named line is registered already ({first} has it)")),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -119,7 +126,9 @@ fn one_library_is_named_once() {
     let copy = folder.path("copy.so");
     std::fs::copy(&library, &copy).unwrap();
     let ended = run(&format!("call older -n 2 --load {library} --load {}", copy.display()));
-    let why = "a function named `older` is registered already: give this one another name";
+    let why = format!(
+        "a function named `older` is registered already: give this one another name ({library} has it)"
+    );
     assert_eq!(
         (ended.code(), ended.said()),
         (Some(1), &*format!("gpc: cannot load {}: {why}", copy.display()))

@@ -187,7 +187,10 @@ fn two_libraries_do_not_share_a_name() {
     let second = built.in_c();
     let ended = run(&format!("call words -n 2 --load {first} --load {second}"));
     assert_eq!(ended.code(), Some(1));
-    assert_eq!(ended.said(), format!("gpc: cannot load {second}: a tree named thirds is registered already"));
+    assert_eq!(
+        ended.said(),
+        format!("gpc: cannot load {second}: a tree named thirds is registered already ({first} has it)")
+    );
 }
 
 /// `--load lib.so` names a file of the current folder, and no library elsewhere.
