@@ -308,7 +308,8 @@
 //! | `completion`, `plan`, `run` | result of a call; the caller's record of it; state of a running function |
 //! | `waiting`, `waiters` | detects waits that cannot end; the functions that wait |
 //! | *event loop* | |
-//! | `event_loop`, `looking` | the turn; polls, then sleeps |
+//! | `event_loop`, `loop_state` | the turn; what the loop remembers, by role |
+//! | `looking` | polls, then sleeps |
 //! | `on_the_spot` | reads links, and executes short calls where they were read |
 //! | `executor`, `executor_names` | runs functions on workers or inline; names of executors |
 //! | `alarm`, `clock`, `budget` | timer; the only place that reads the time; bound on a turn |

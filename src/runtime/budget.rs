@@ -16,21 +16,21 @@ impl EventLoop {
     /// Whether this turn has exhausted its budget.
     #[inline(always)]
     pub(super) fn has_done_enough(&self) -> bool {
-        self.done >= self.budget
+        self.turn.done >= self.turn.budget
     }
 
     /// Maximum number of items of one kind in this turn: at least one, so that no kind starves.
     pub(super) fn share(&self) -> usize {
-        MAIL_BUDGET.min(self.budget.saturating_sub(self.done)).max(1)
+        MAIL_BUDGET.min(self.turn.budget.saturating_sub(self.turn.done)).max(1)
     }
 
     /// Begins a turn with a budget: the links that the last turn has left come first. If mail waits, half of the budget
     /// is reserved for it.
     #[cold]
     pub(super) fn begin_bounded(&mut self) {
-        let budget = self.budget;
-        if self.has_mail() || !self.started.is_empty() {
-            self.budget = budget.div_ceil(2);
+        let budget = self.turn.budget;
+        if self.has_mail() || !self.calls.started.is_empty() {
+            self.turn.budget = budget.div_ceil(2);
         }
         self.read_more();
     }
@@ -54,7 +54,7 @@ impl EventLoop {
     /// Number of bytes that hold about as many short messages as the rest of the budget.
     #[cold]
     pub(super) fn bytes_within_budget(&self) -> usize {
-        self.budget.saturating_sub(self.done).saturating_mul(SHORT_MESSAGE).max(READ_MIN)
+        self.turn.budget.saturating_sub(self.turn.done).saturating_mul(SHORT_MESSAGE).max(READ_MIN)
     }
 }
 
@@ -73,12 +73,12 @@ mod tests {
         let node = node.event_loop_mut();
         let keys = vec![LinkKey(100), LinkKey(200)];
         for (done, budget, left) in [(5, 5, 2), (6, 5, 2), (4, 5, 0)] {
-            (node.done, node.budget, node.connections.unread) = (done, budget, keys.clone());
+            (node.turn.done, node.turn.budget, node.connections.unread) = (done, budget, keys.clone());
             node.read_more();
             assert_eq!(node.connections.unread, keys[..left]);
         }
         let mut share = |done, budget| {
-            (node.done, node.budget) = (done, budget);
+            (node.turn.done, node.turn.budget) = (done, budget);
             (node.share(), node.bytes_within_budget())
         };
         assert_eq!(

@@ -3,7 +3,7 @@
 //! A turn takes in what has happened (connections, bytes, results of functions, commands of the application, time), gives each to the chain as one input,
 //! carries out every output, and writes what was queued on each link in one gather write.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,20 @@ use std::time::Duration;
 use gpc_trees::Id;
 use mio::event::Event;
 use mio::net::UnixStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Interest, Poll, Token};
 use tracing::debug;
 
-use super::absent_peers::Reasons;
 use super::alarm::{ALARM, Alarm};
 use super::clock::Clock;
 use super::command::Command;
-use super::completion::{Completion, Success};
+use super::completion::Success;
 use super::connections::{Connections, LISTENER};
 use super::executor::Executor;
+use super::loop_state::{Idle, Looking, OwnCalls, Turn, UNBOUNDED};
 use super::mailbox::{Mailbox, Slots};
-use super::quick_hash::QuickHash;
 use super::readiness::Readiness;
 use super::side::Side;
-use super::wait::{PollPolicy, Wait};
+use super::wait::Wait;
 use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
@@ -41,18 +40,12 @@ pub(super) const WAKER: Token = Token(0);
 /// The token of the link whose end is the node's end: behind the waker's and the listener's, before those of links.
 const CONTROL_LINK: Token = Token(2);
 
-/// Events taken from the system in one turn.
-pub(super) const EVENTS: usize = 1024;
-
 /// Commands and results taken in one turn, before the links get theirs.
 pub(super) const MAIL_BUDGET: usize = 1024;
 
 /// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in flight two processes take three quarters of the
 /// time for it; where there are many children, who keep the cores busy as it is, it would only cost.
 const CALLS_PER_CHILD: usize = 16;
-
-/// The budget of a turn without a limit.
-pub(super) const UNBOUNDED: usize = usize::MAX;
 
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(10);
@@ -78,8 +71,6 @@ pub(super) struct EventLoop {
     pub(super) poll: Poll,
     pub(super) clock: Clock,
     pub(super) alarm: Alarm,
-    /// Whether the alarm has rung in this turn, or need not, since something is due.
-    pub(super) rang: bool,
     pub(super) node: Node,
     pub(super) connections: Connections,
     /// What callers and functions share with the loop.
@@ -87,42 +78,14 @@ pub(super) struct EventLoop {
     pub(super) executor: Executor,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
-    /// What the system has said; taken out while it is carried out.
-    pub(super) events: Option<Events>,
-    pub(super) poll_policy: PollPolicy,
-    /// When the system was last asked for events by one who looks at rings too.
-    pub(super) asked: Time,
-    /// How long after that it is to be asked again.
-    pub(super) ask_every: Duration,
-    /// The last short answer that came in this turn was not its call's last.
-    pub(super) awaits_more: bool,
-    /// Things done in this turn: what came on links, calls started, results of other threads, deadlines.
-    pub(super) done: usize,
-    /// How many of them are enough for this turn.
-    pub(super) budget: usize,
-    /// Whether peers and other threads have been told that the node sleeps, by one who waits for its descriptor.
-    pub(super) armed: bool,
-    /// Whether a turn has begun with something to do since the node slept last: then more may come soon.
-    pub(super) active: bool,
-    /// How long the node has looked for what may come before the alarm rang: that is no reason to look anew.
-    pub(super) looked: Duration,
-    /// When something last came, or the system had something to say, of the turns while there is memory to give back.
-    pub(super) busy_until: Time,
-    /// Whether free memory goes back to the system when the node is idle.
-    pub(super) trims: bool,
+    pub(super) looking: Looking,
+    pub(super) turn: Turn,
+    pub(super) idle: Idle,
     /// Inputs that carrying out outputs has brought about.
     pub(super) inputs: VecDeque<Input>,
     /// What the chain asks for; empty between its inputs.
     pub(super) outputs: Outputs,
-    /// Room for the ids of a call that starts.
-    pub(super) ids_room: Vec<u8>,
-    /// How many children the last call went to that was started on the fast path.
-    pub(super) children: usize,
-    /// Calls to start that did not come by mail.
-    pub(super) started: VecDeque<Command>,
-    pub(super) calls: HashMap<u64, Arc<Completion>, QuickHash>,
-    /// Of ids that somebody waits for.
-    pub(super) reasons: Reasons,
+    pub(super) calls: OwnCalls,
     ending: Ending,
     /// The node ends when the other end of this is closed. Nothing is read from it.
     control_link: Option<UnixStream>,
@@ -149,32 +112,18 @@ impl EventLoop {
             poll,
             clock,
             alarm,
-            rang: false,
             node,
             connections,
             side,
             executor,
             mailbox,
             slots,
-            events: Some(Events::with_capacity(EVENTS)),
-            poll_policy: PollPolicy::new(wait),
-            asked: Time::default(),
-            ask_every: Duration::ZERO,
-            awaits_more: false,
-            done: 0,
-            budget: UNBOUNDED,
-            armed: false,
-            active: false,
-            looked: Duration::ZERO,
-            busy_until: Time::default(),
-            trims,
+            looking: Looking::new(wait),
+            turn: Turn::default(),
+            idle: Idle { busy_until: Time::default(), trims },
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
-            ids_room: Vec::new(),
-            children: 0,
-            started: VecDeque::new(),
-            calls: HashMap::default(),
-            reasons: Reasons::default(),
+            calls: OwnCalls::default(),
             ending: Ending::No,
             control_link: None,
         })
@@ -211,20 +160,22 @@ impl EventLoop {
     /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a call has ended: who keeps many
     /// in flight and takes their outcomes one by one would else let the children wait until all are taken, and they him after that.
     pub(super) fn is_worth_a_turn(&self, waiting: usize) -> bool {
-        self.children > 0 && waiting >= CALLS_PER_CHILD * self.children && waiting >= self.calls.len()
+        self.calls.children > 0
+            && waiting >= CALLS_PER_CHILD * self.calls.children
+            && waiting >= self.calls.completions.len()
     }
 
     /// Takes calls that whoever drives the loop has started.
     pub(super) fn take_started(&mut self, started: &mut VecDeque<Command>) {
-        match self.started.is_empty() {
-            true => std::mem::swap(&mut self.started, started),
-            false => self.started.append(started),
+        match self.calls.started.is_empty() {
+            true => std::mem::swap(&mut self.calls.started, started),
+            false => self.calls.started.append(started),
         }
     }
 
     /// Calls that are still to be started of those that [were](Self::take_started).
     pub(super) fn starting(&self) -> usize {
-        self.started.len()
+        self.calls.started.len()
     }
 
     /// What time it is.
@@ -239,15 +190,15 @@ impl EventLoop {
     /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do. Ends when about `budget` things are done; says how many were.
     #[inline(always)]
     pub(super) fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
-        (self.done, self.budget) = (0, budget);
+        (self.turn.done, self.turn.budget) = (0, budget);
         self.wait(limit)?;
         self.connections.turn += 1;
         self.connections.proofs_before = self.connections.links.peering.proofs();
-        self.awaits_more = false;
+        self.looking.awaits_more = false;
         self.serve_links();
-        self.budget = budget;
+        self.turn.budget = budget;
         self.serve_mail();
-        if unlikely(self.rang) {
+        if unlikely(self.turn.rang) {
             self.check_deadlines();
         }
         self.connections.flush(&self.clock);
@@ -261,8 +212,8 @@ impl EventLoop {
         if unlikely(self.holds_memory()) {
             self.release_memory(self.clock.time());
         }
-        self.rang = false;
-        Ok(self.done)
+        self.turn.rang = false;
+        Ok(self.turn.done)
     }
 
     /// Descriptors are short: links that nobody uses are closed.
@@ -276,7 +227,7 @@ impl EventLoop {
 
     /// Whether the system has said anything but that time has passed.
     pub(super) fn has_events(&self) -> bool {
-        match &self.events {
+        match &self.looking.events {
             Some(events) => events.iter().any(|event| event.token() != ALARM),
             None => false,
         }
@@ -288,7 +239,7 @@ impl EventLoop {
 
     /// Whether there is something to do at once.
     pub(super) fn is_busy(&self) -> bool {
-        self.connections.is_busy() || self.has_mail() || !self.started.is_empty()
+        self.connections.is_busy() || self.has_mail() || !self.calls.started.is_empty()
     }
 
     /// When something is to be done though nothing comes.
@@ -320,8 +271,8 @@ impl EventLoop {
     fn is_due_or_sets_alarm_anew(&mut self, deadline: Option<Time>) -> io::Result<bool> {
         let now = self.clock.time();
         // To wait for the alarm, whoever drives the node would have to come back for it.
-        self.rang = deadline.is_some_and(|at| at <= now);
-        if self.rang {
+        self.turn.rang = deadline.is_some_and(|at| at <= now);
+        if self.turn.rang {
             return Ok(true);
         }
         let latest = now.plus(SLEEP_MAX);
@@ -332,7 +283,7 @@ impl EventLoop {
     /// Does what is due.
     #[cold]
     fn check_deadlines(&mut self) {
-        self.done += 1;
+        self.turn.done += 1;
         // The turn's time may be from before a look that saw the alarm.
         let now = self.clock.now();
         self.connections.check_deadlines(now);
@@ -344,10 +295,10 @@ impl EventLoop {
 
     #[inline(always)]
     fn serve_links(&mut self) {
-        if unlikely(self.budget != UNBOUNDED) {
+        if unlikely(self.turn.budget != UNBOUNDED) {
             self.begin_bounded();
         }
-        let Some(events) = self.events.take() else { return };
+        let Some(events) = self.looking.events.take() else { return };
         for event in &events {
             let Token(key) = event.token();
             if unlikely(key < FIRST_LINK) {
@@ -360,7 +311,7 @@ impl EventLoop {
             }
             self.take_in();
         }
-        self.events = Some(events);
+        self.looking.events = Some(events);
         if unlikely(self.connections.has_rings()) {
             self.read_rings();
         }
@@ -378,7 +329,7 @@ impl EventLoop {
             CONTROL_LINK if event.is_read_closed() || event.is_error() => self.ending = Ending::Ended,
             ALARM => {
                 self.alarm.rang();
-                self.rang = true;
+                self.turn.rang = true;
             }
             _ => {}
         }
@@ -411,7 +362,7 @@ impl EventLoop {
     fn take_in_arrivals(&mut self) {
         // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
         while let Some(arrival) = self.connections.links.arrivals.pop_front() {
-            self.done += 1;
+            self.turn.done += 1;
             let input = match arrival {
                 Arrival::Input(input) => input,
                 Arrival::Lost(Lost { unsent: Some(unsent), peer, .. })
@@ -422,7 +373,7 @@ impl EventLoop {
                 }
                 Arrival::Lost(Lost { peer, kind, why, unreached, .. }) => {
                     let unreached = self.connections.links.forget_since(peer) && unreached;
-                    self.reasons.note(peer, &why);
+                    self.calls.reasons.note(peer, &why);
                     Input::LinkLost { peer, kind, why, unreached }
                 }
             };
@@ -438,7 +389,7 @@ impl EventLoop {
     }
 
     fn serve_mail(&mut self) {
-        if unlikely(!self.started.is_empty()) {
+        if unlikely(!self.calls.started.is_empty()) {
             self.start_calls();
         }
         if unlikely(self.mailbox.open()) {
@@ -449,8 +400,8 @@ impl EventLoop {
     #[inline(never)]
     fn start_calls(&mut self) {
         for _ in 0..self.share() {
-            let Some(command) = self.started.pop_front() else { break };
-            self.done += 1;
+            let Some(command) = self.calls.started.pop_front() else { break };
+            self.turn.done += 1;
             self.command(command);
         }
     }
@@ -463,15 +414,15 @@ impl EventLoop {
         }
         for _ in 0..self.share() {
             let Ok(input) = self.slots.results.try_recv() else { break };
-            self.done += 1;
+            self.turn.done += 1;
             self.executor.heed(&input);
             self.apply(input);
         }
         // What is asked of calls that are still to be started comes behind them.
-        if self.started.is_empty() {
+        if self.calls.started.is_empty() {
             for _ in 0..self.share() {
                 let Ok(command) = self.slots.commands.try_recv() else { break };
-                self.done += 1;
+                self.turn.done += 1;
                 self.command(command);
             }
             self.mailbox.made_room();
@@ -504,7 +455,7 @@ impl EventLoop {
                 completion.complete(Some(Err(self.node.given_up(&start))));
             }
             Command::Start { ticket, start, completion } => {
-                self.calls.insert(ticket, completion);
+                self.calls.completions.insert(ticket, completion);
                 self.start(ticket, start);
             }
             Command::NeedsWorkers { tickets, answer } => {
@@ -531,7 +482,7 @@ impl EventLoop {
             }
             Command::Forget(id) => {
                 self.connections.forget(self.clock.time(), id);
-                self.reasons.0.remove(&id);
+                self.calls.reasons.0.remove(&id);
                 self.take_in();
             }
             Command::Change { change, answer } => self.change(change, answer),
@@ -611,7 +562,7 @@ impl EventLoop {
         report: Option<Box<Report>>,
     ) {
         debug!(%call, done = result.is_ok(), "call ended");
-        if let Some(completion) = self.calls.remove(&ticket) {
+        if let Some(completion) = self.calls.completions.remove(&ticket) {
             completion.complete(Some(result.map(|reply| Success { reply, report })));
         }
     }
@@ -640,10 +591,10 @@ impl Drop for EventLoop {
     fn drop(&mut self) {
         self.mailbox.close();
         self.connections.accepting.host.iter().for_each(|host| host.end());
-        for completion in std::mem::take(&mut self.calls).into_values() {
+        for completion in std::mem::take(&mut self.calls.completions).into_values() {
             completion.complete(None);
         }
-        for command in self.started.drain(..).chain(self.slots.commands.try_iter()) {
+        for command in self.calls.started.drain(..).chain(self.slots.commands.try_iter()) {
             if let Command::Start { completion, .. } = command {
                 completion.complete(None);
             }

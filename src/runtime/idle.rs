@@ -21,7 +21,7 @@ impl EventLoop {
 
     /// When that memory is released, if no message arrives.
     pub(super) fn memory_until(&self) -> Time {
-        self.busy_until.plus(SPARE_LIMIT)
+        self.idle.busy_until.plus(SPARE_LIMIT)
     }
 
     /// Releases memory if no message has arrived for a while.
@@ -30,8 +30,8 @@ impl EventLoop {
         // A driver that never pauses polls although nothing arrives, and an expired timer is not an arrival: only bytes
         // and other events count.
         if std::mem::take(&mut self.connections.has_read) || self.has_events() {
-            self.busy_until = now;
-        } else if now.since(self.busy_until) >= SPARE_LIMIT {
+            self.idle.busy_until = now;
+        } else if now.since(self.idle.busy_until) >= SPARE_LIMIT {
             self.release_spare_memory();
         }
     }
@@ -41,11 +41,11 @@ impl EventLoop {
         self.node.release_spare_memory();
         self.inputs.shrink_to_fit();
         self.outputs.shrink_to_fit();
-        self.started.shrink_to_fit();
-        self.calls.shrink_to_fit();
-        self.ids_room = Vec::new();
+        self.calls.started.shrink_to_fit();
+        self.calls.completions.shrink_to_fit();
+        self.calls.ids_room = Vec::new();
         // An application that drives the node itself has memory of its own, and trims the heap itself.
-        if self.trims {
+        if self.idle.trims {
             give_back();
         }
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use mio::Events;
 
 use super::alarm::ALARM;
-use super::event_loop::{EVENTS, EventLoop, SLEEP_MAX};
+use super::event_loop::{EventLoop, SLEEP_MAX};
+use super::loop_state::EVENTS;
 use super::wait::PollStep;
 use crate::chain::Time;
 use crate::hint::unlikely;
@@ -36,18 +37,18 @@ impl EventLoop {
     #[inline(always)]
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.clock.go_on();
-        if unlikely(self.armed) {
+        if unlikely(self.looking.armed) {
             return self.end_sleep(limit);
         }
         if unlikely(self.is_due_or_sets_alarm()?) {
             return self.glance_beside();
         }
         if unlikely(limit.is_zero() || self.is_busy()) {
-            self.active = true;
-            self.looked = Duration::ZERO;
+            self.looking.active = true;
+            self.looking.looked = Duration::ZERO;
             return self.glance(limit);
         }
-        let (looks, mut limit) = (self.active && self.poll_policy.polls(), limit);
+        let (looks, mut limit) = (self.looking.active && self.looking.policy.polls(), limit);
         if looks {
             let begun = self.clock.time();
             if self.look_for_a_while(limit)? {
@@ -55,21 +56,21 @@ impl EventLoop {
             }
             limit = remaining(limit, self.clock.time().since(begun));
         } else {
-            self.looked = Duration::ZERO;
-            if self.active && self.poll_policy.samples() {
+            self.looking.looked = Duration::ZERO;
+            if self.looking.active && self.looking.policy.samples() {
                 self.give_way(self.clock.now());
             }
         }
         // What the turn itself has taken was no waiting.
-        let begun = self.poll_policy.learns().then(|| self.clock.now());
+        let begun = self.looking.policy.learns().then(|| self.clock.now());
         let rings = self.connections.has_rings();
         if unlikely(rings) {
             self.connections.rest_rings();
         }
         self.mailbox.sleeping();
         let slept = self.sleep(limit, rings);
-        if let (true, Some(begun)) = (self.active, begun) {
-            self.poll_policy.woken(self.clock.time().since(begun), looks);
+        if let (true, Some(begun)) = (self.looking.active, begun) {
+            self.looking.policy.woken(self.clock.time().since(begun), looks);
         }
         slept
     }
@@ -82,7 +83,7 @@ impl EventLoop {
         let limit = if come { Duration::ZERO } else { limit };
         let slept = self.look(limit);
         self.mailbox.awake();
-        self.active = self.has_come();
+        self.looking.active = self.has_come();
         if rings {
             self.connections.forget_rings();
         }
@@ -96,17 +97,17 @@ impl EventLoop {
         if self.is_due_or_sets_alarm()? {
             return Ok(false);
         }
-        if !self.armed && !self.is_busy() {
+        if !self.looking.armed && !self.is_busy() {
             self.connections.rest_rings();
             self.mailbox.sleeping();
-            self.armed = true;
+            self.looking.armed = true;
         }
         Ok(!(self.is_busy() || self.connections.rings_have_come() || self.may_have_more_events()))
     }
 
     /// The wait for the descriptor does not take place: senders need not wake it. What has come stays where it is, and the next [`prepare_sleep`](Self::prepare_sleep) sees it.
     pub(super) fn cancel_sleep(&mut self) {
-        if std::mem::take(&mut self.armed) {
+        if std::mem::take(&mut self.looking.armed) {
             self.mailbox.awake();
             self.connections.look_at_rings();
         }
@@ -114,23 +115,23 @@ impl EventLoop {
 
     /// Whether the system may have had more to say than was taken: of what it has left it does not tell anew who waits for what is new alone, as other loops do.
     fn may_have_more_events(&self) -> bool {
-        self.events.iter().flatten().count() >= EVENTS
+        self.looking.events.iter().flatten().count() >= EVENTS
     }
 
     /// The driver has waited for the descriptor, or has not; from here on the node looks by itself again.
     #[cold]
     fn end_sleep(&mut self, limit: Duration) -> io::Result<()> {
-        self.armed = false;
-        let busy = self.is_busy() || self.rang;
-        self.looked = Duration::ZERO;
+        self.looking.armed = false;
+        let busy = self.is_busy() || self.turn.rang;
+        self.looking.looked = Duration::ZERO;
         let slept = self.sleep(if busy { Duration::ZERO } else { limit }, self.connections.has_rings());
-        self.active |= busy;
+        self.looking.active |= busy;
         slept
     }
 
     /// Looks once, without sleeping. Who wants nothing but a look is shown what there is; on the way to something else it was looked at a moment ago.
     fn glance(&mut self, limit: Duration) -> io::Result<()> {
-        self.events.iter_mut().for_each(Events::clear);
+        self.looking.events.iter_mut().for_each(Events::clear);
         self.connections.look_at_rings();
         if (limit.is_zero() && !self.connections.has_rings()) || self.is_to_ask(false) {
             self.look(Duration::ZERO)?;
@@ -144,8 +145,8 @@ impl EventLoop {
         let busy = self.is_busy();
         self.glance(Duration::ZERO)?;
         if busy || self.has_come() {
-            self.active = true;
-            self.looked = Duration::ZERO;
+            self.looking.active = true;
+            self.looking.looked = Duration::ZERO;
         }
         Ok(())
     }
@@ -153,16 +154,16 @@ impl EventLoop {
     /// Looks without sleeping, from now on, and no longer than is left from before the alarm rang; says whether something came, or the alarm rang.
     #[inline(never)]
     fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
-        self.events.iter_mut().for_each(Events::clear);
+        self.looking.events.iter_mut().for_each(Events::clear);
         self.connections.look_at_rings();
         let (rings, begun) = (self.connections.rings(), self.clock.time());
-        let before = std::mem::take(&mut self.looked);
+        let before = std::mem::take(&mut self.looking.looked);
         let lone = if rings > 0 { None } else { self.connections.lone_socket() };
         let mut first = true;
         // Ends: the time passes.
         loop {
             // The other answers to a call come from other cores in less time than it takes to have the own one again.
-            let long = (first && self.awaits_more) || self.poll_policy.is_alone();
+            let long = (first && self.looking.awaits_more) || self.looking.policy.is_alone();
             let come = match lone {
                 Some(key) => self.read_link(key, false),
                 None => {
@@ -177,15 +178,15 @@ impl EventLoop {
             let looked = self.clock.time().since(begun);
             let all = before + looked;
             if come || self.has_come() {
-                self.poll_policy.found(all);
+                self.looking.policy.found(all);
                 return Ok(true);
             }
             // Nobody has sent anything, so that it says nothing about looks.
             if asks && self.has_rung() {
-                self.looked = all;
+                self.looking.looked = all;
                 return Ok(true);
             }
-            match self.poll_policy.found_nothing(all) {
+            match self.looking.policy.found_nothing(all) {
                 _ if looked >= limit => return Ok(false),
                 PollStep::Sleep => return Ok(false),
                 PollStep::Again => std::hint::spin_loop(),
@@ -204,12 +205,12 @@ impl EventLoop {
 
     /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
     fn is_to_ask(&mut self, busy: bool) -> bool {
-        let most = if self.poll_policy.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
+        let most = if self.looking.policy.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
         let now = self.clock.time();
-        let due = now.since(self.asked) >= if busy { most } else { self.ask_every.min(most) };
+        let due = now.since(self.looking.asked) >= if busy { most } else { self.looking.ask_every.min(most) };
         if due {
-            self.asked = now;
-            self.ask_every = (self.ask_every * 2).clamp(ASK_MIN, most);
+            self.looking.asked = now;
+            self.looking.ask_every = (self.looking.ask_every * 2).clamp(ASK_MIN, most);
         }
         due
     }
@@ -217,7 +218,7 @@ impl EventLoop {
     /// Lets others have the core, from a time not long ago, and learns whether any wanted it.
     fn give_way(&mut self, given: Time) {
         std::thread::yield_now();
-        self.poll_policy.yielded(self.clock.now().since(given));
+        self.looking.policy.yielded(self.clock.now().since(given));
     }
 
     /// Looks at all rings so often, for less time than it takes to let others have the core.
@@ -233,10 +234,10 @@ impl EventLoop {
     /// Asks the system what has happened, and waits at most so long for something.
     #[inline(always)]
     fn look(&mut self, limit: Duration) -> io::Result<()> {
-        if unlikely(self.events.is_none()) {
-            self.events = Some(Events::with_capacity(EVENTS));
+        if unlikely(self.looking.events.is_none()) {
+            self.looking.events = Some(Events::with_capacity(EVENTS));
         }
-        let Some(events) = &mut self.events else { return Ok(()) };
+        let Some(events) = &mut self.looking.events else { return Ok(()) };
         // The alarm rings by then.
         let limit = Some(limit).filter(|limit| *limit < SLEEP_MAX);
         match self.poll.poll(events, limit) {
@@ -244,7 +245,7 @@ impl EventLoop {
             done => done?,
         }
         if self.has_events() {
-            self.ask_every = ASK_MIN;
+            self.looking.ask_every = ASK_MIN;
         }
         Ok(())
     }
@@ -257,7 +258,7 @@ impl EventLoop {
     }
 
     fn has_rung(&self) -> bool {
-        self.events.iter().flatten().any(|event| event.token() == ALARM)
+        self.looking.events.iter().flatten().any(|event| event.token() == ALARM)
     }
 }
 

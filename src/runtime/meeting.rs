@@ -88,9 +88,10 @@ impl EventLoop {
         let mut absent = Vec::new();
         for id in ids {
             match self.connections.meet(now, id) {
-                Some(true) => drop(self.reasons.0.remove(&id)),
+                Some(true) => drop(self.calls.reasons.0.remove(&id)),
                 Some(false) => {
-                    let why = self.reasons.0.entry(id).or_insert_with(|| "it has not answered yet".into());
+                    let why =
+                        self.calls.reasons.0.entry(id).or_insert_with(|| "it has not answered yet".into());
                     absent.push((id, why.clone()));
                 }
                 // The list may be of any length: one unknown id is enough for the error.
@@ -125,13 +126,13 @@ mod tests {
         }] {
             let reason = why(&mut node).unwrap();
             assert!(reason.contains("cannot connect to"), "{reason}");
-            assert_eq!(node.event_loop().reasons.0.len(), 1);
+            assert_eq!(node.event_loop().calls.reasons.0.len(), 1);
             let mut other = Node::builder(1).listener(Listener::bind(&address).unwrap()).polled().unwrap();
             let up = (0..10_000).any(|_| {
                 other.progress(Duration::ZERO).unwrap();
                 why(&mut node).is_none()
             });
-            assert!(up && node.event_loop().reasons.0.is_empty(), "it is there");
+            assert!(up && node.event_loop().calls.reasons.0.is_empty(), "it is there");
             drop(other);
             node.progress(Duration::ZERO).unwrap();
             assert_eq!(
@@ -144,7 +145,7 @@ mod tests {
             for _ in 0..10 {
                 node.progress(Duration::ZERO).unwrap();
             }
-            assert!(node.event_loop().reasons.0.is_empty());
+            assert!(node.event_loop().calls.reasons.0.is_empty());
             node.learn(Peer::new(1, address.clone())).unwrap();
             node.progress(Duration::ZERO).unwrap();
             why(&mut node);

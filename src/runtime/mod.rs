@@ -41,6 +41,7 @@ mod job;
 mod link_kind;
 mod local;
 mod looking;
+mod loop_state;
 mod mailbox;
 mod meeting;
 mod membership;

@@ -8,7 +8,8 @@ use gpc_trees::{Id, Tree};
 use tracing::warn;
 
 use super::connection::{MESSAGES_MAX, MUCH, Progress, READ_BUDGET, broken};
-use super::event_loop::{EventLoop, UNBOUNDED};
+use super::event_loop::EventLoop;
+use super::loop_state::UNBOUNDED;
 use super::request::Request;
 use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
@@ -64,7 +65,7 @@ impl EventLoop {
         // Taken out, so that what was read can be carried out where it lies.
         let mut buffer = std::mem::take(&mut self.connections.buffer);
         let mut read = 0;
-        let most = match unlikely(self.budget != UNBOUNDED) {
+        let most = match unlikely(self.turn.budget != UNBOUNDED) {
             true => self.bytes_within_budget().min(buffer.len()),
             false => buffer.len(),
         };
@@ -77,8 +78,8 @@ impl EventLoop {
     }
 
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
-        let before = self.done;
-        while *read < READ_BUDGET && self.done - before < MESSAGES_MAX && !self.has_done_enough() {
+        let before = self.turn.done;
+        while *read < READ_BUDGET && self.turn.done - before < MESSAGES_MAX && !self.has_done_enough() {
             let connection =
                 self.connections.links.table.get_mut(key).filter(|one| one.link.phase != Phase::Closing);
             let Some(connection) = connection else { return Progress::Waiting };
@@ -132,7 +133,7 @@ impl EventLoop {
                 Phase::Up(peer) if link.is_plain() && self.connections.links.arrivals.is_empty() => {
                     if let Some(rest) = self.on_the_spot(key, peer, bytes) {
                         (bytes, told) = (rest, true);
-                        self.done += 1;
+                        self.turn.done += 1;
                         continue;
                     }
                     first_frame(bytes)
@@ -254,9 +255,9 @@ impl EventLoop {
     fn response_on_the_spot(&mut self, peer: Id, response: &ShortResponse<'_>) -> bool {
         match self.node.spot_heard(|| self.clock.time(), peer, response) {
             Heard::Unusual => return false,
-            Heard::Waits => self.awaits_more = true,
+            Heard::Waits => self.looking.awaits_more = true,
             Heard::Complete(place) => {
-                self.awaits_more = false;
+                self.looking.awaits_more = false;
                 self.complete(place);
             }
         }
@@ -294,13 +295,13 @@ impl EventLoop {
 
     fn start_on_the_spot(&mut self, ticket: u64, start: &Start) -> bool {
         let Some(data) = start.data.as_bytes() else { return false };
-        let mut room = std::mem::take(&mut self.ids_room);
+        let mut room = std::mem::take(&mut self.calls.ids_room);
         let EventLoop { node, connections, executor, outputs, clock, side, .. } = self;
         let entry = executor.on_the_spot(start.func);
         let request =
             entry.and_then(|entry| Some((entry, node.spot_starts(clock.time(), start, &data, &mut room)?)));
         let Some((entry, request)) = request else {
-            self.ids_room = room;
+            self.calls.ids_room = room;
             return false;
         };
         let of = request.particulars;
@@ -319,7 +320,7 @@ impl EventLoop {
         };
         let ran = node.spot_ran(asker, &of, result, || clock.now(), relay, outputs);
         let call = of.call;
-        (self.ids_room, self.children) = (room, children);
+        (self.calls.ids_room, self.calls.children) = (room, children);
         match ran {
             Ran::Waits => {}
             Ran::Answered(answer) => self.answered(ticket, call, answer),

@@ -14,10 +14,11 @@ use super::call_error::CallError;
 use super::caller::Caller;
 use super::change::Change;
 use super::command::Command;
-use super::event_loop::{EventLoop, SLEEP_MAX, UNBOUNDED};
+use super::event_loop::{EventLoop, SLEEP_MAX};
 use super::events::Events;
 use super::front::Front;
 use super::handle::CallHandle;
+use super::loop_state::UNBOUNDED;
 use super::mailbox::{COMMANDS, Unsent};
 use super::meeting::Meeting;
 use super::outcome::Outcome;
@@ -124,7 +125,7 @@ impl PolledNode {
         }
         let (handle, command) = CallHandle::of(&self.front.side.mailbox, start, plan, true);
         started.push_back(command);
-        if self.event_loop.armed {
+        if self.event_loop.looking.armed {
             // The next wait for the descriptor must see that there is work.
             self.front.side.mailbox.wake();
         }
@@ -195,7 +196,7 @@ impl PolledNode {
             return Err(MembershipError::Busy);
         }
         started.push_back(command);
-        if self.event_loop.armed {
+        if self.event_loop.looking.armed {
             // The next wait for the descriptor must see that there is work.
             self.front.side.mailbox.wake();
         }

@@ -42,14 +42,14 @@ impl EventLoop {
     pub(super) fn snapshot(&self) -> Snapshot {
         let control = usize::from(self.has_control_link());
         self.node.snapshot().and(self.connections.snapshot(OWN + control)).and(Snapshot::new([
-            ("queued commands", self.slots.commands.len() + self.started.len()),
+            ("queued commands", self.slots.commands.len() + self.calls.started.len()),
             ("queued results", self.slots.results.len()),
             ("queued inputs", self.inputs.len()),
-            ("completions", self.calls.len()),
+            ("completions", self.calls.completions.len()),
             ("functions", self.executor.runs()),
             ("waiting functions", self.mailbox.waiters.waiting().len()),
             ("waiting tasks", self.mailbox.crowd()),
-            ("reasons", self.reasons.0.len()),
+            ("reasons", self.calls.reasons.0.len()),
             ("spare memory", usize::from(self.holds_memory())),
         ]))
     }

@@ -35,7 +35,7 @@ impl EventLoop {
             Change::Announce(peer) => self.connections.announced(now, peer),
             Change::Withdraw(id) => {
                 self.connections.withdrawn(now, id);
-                self.reasons.0.remove(&id);
+                self.calls.reasons.0.remove(&id);
                 Ok(())
             }
         };

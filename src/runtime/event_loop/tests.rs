@@ -49,7 +49,7 @@ fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
     call(&mut nodes, 0);
     for node in &mut nodes {
         assert!(node.event_loop().connections.has_rings());
-        node.event_loop_mut().asked = Time::from_nanos(u64::MAX);
+        node.event_loop_mut().looking.asked = Time::from_nanos(u64::MAX);
     }
     for data in [0, 64, 3 << 20] {
         call(&mut nodes, data);
@@ -67,12 +67,12 @@ fn memory_for_long_data_is_given_back_when_nothing_comes() {
     let node = nodes[1].event_loop_mut();
     assert!(node.connections.spare.is_held(), "the next call is to use it");
     assert!(node.next_deadline().is_some(), "somebody must look when it is time");
-    node.events = None;
-    let soon = node.busy_until.plus(SPARE_LIMIT / 2);
+    node.looking.events = None;
+    let soon = node.idle.busy_until.plus(SPARE_LIMIT / 2);
     node.release_memory(soon);
     assert!(node.connections.spare.is_held());
     // What was read meanwhile counts, and is counted once.
-    let late = node.busy_until.plus(SPARE_LIMIT);
+    let late = node.idle.busy_until.plus(SPARE_LIMIT);
     node.connections.has_read = true;
     node.release_memory(late);
     assert!(node.connections.spare.is_held() && node.memory_until() == late.plus(SPARE_LIMIT));
@@ -152,13 +152,13 @@ fn that_the_alarm_rings_is_nothing_that_has_come() {
     for wait in [Wait::Block, Wait::Spin(Duration::from_secs(3600)), Wait::Adaptive] {
         let [node, _other] = &mut pair(&functions, LinkKind::Unix);
         let node = node.event_loop_mut();
-        node.poll_policy = super::PollPolicy::new(wait);
-        let learnt = format!("{:?}", node.poll_policy);
+        node.looking.policy = crate::runtime::wait::PollPolicy::new(wait);
+        let learnt = format!("{:?}", node.looking.policy);
         let now = node.ask_time();
         node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
         // It sleeps until then.
         node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
-        assert_eq!((node.active, format!("{:?}", node.poll_policy)), (false, learnt), "{wait:?}");
+        assert_eq!((node.looking.active, format!("{:?}", node.looking.policy)), (false, learnt), "{wait:?}");
     }
 }
 
@@ -169,10 +169,10 @@ fn the_alarm_interrupts_a_look_which_then_goes_on() {
     for wait in [Wait::Spin(Duration::from_secs(3600)), Wait::Adaptive] {
         let [node, _other] = &mut pair(&functions, LinkKind::Unix);
         let node = node.event_loop_mut();
-        node.poll_policy = super::PollPolicy::new(wait);
-        node.active = true;
-        let learnt = format!("{:?}", node.poll_policy);
-        node.looked = Duration::from_micros(1);
+        node.looking.policy = crate::runtime::wait::PollPolicy::new(wait);
+        node.looking.active = true;
+        let learnt = format!("{:?}", node.looking.policy);
+        node.looking.looked = Duration::from_micros(1);
         let now = node.ask_time();
         node.alarm.set(now, now).unwrap();
         // The first look sees that it has rung.
@@ -181,15 +181,15 @@ fn the_alarm_interrupts_a_look_which_then_goes_on() {
         }
         node.turn(Duration::from_secs(5), UNBOUNDED).unwrap();
         assert!(!node.alarm.rings_by(None), "{wait:?}: nobody has heard it");
-        assert!(node.active && !node.looked.is_zero(), "{wait:?}: it has not looked");
-        assert_eq!(format!("{:?}", node.poll_policy), learnt, "it says nothing about looks");
+        assert!(node.looking.active && !node.looking.looked.is_zero(), "{wait:?}: it has not looked");
+        assert_eq!(format!("{:?}", node.looking.policy), learnt, "it says nothing about looks");
         // Of this look no time is left. On a busy machine the alarm may have rung before it.
         let slept = (0..1000).any(|_| {
-            (node.active, node.looked) = (true, Duration::from_secs(3600));
+            (node.looking.active, node.looking.looked) = (true, Duration::from_secs(3600));
             let now = node.ask_time();
             node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
             node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
-            !node.active && node.looked.is_zero()
+            !node.looking.active && node.looking.looked.is_zero()
         });
         assert!(slept, "{wait:?}: it looks anew");
     }
