@@ -4,11 +4,11 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, MeetingLimit, Member};
+use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, MeetingLimit};
 use chained_gpc::wire::CallId;
 use chained_gpc::{
-    Access, Call, CallError, CallHandle, CauseKind, Clock, Deferred, FuncHandle, Functions, Id, Placement,
-    Reply, Request, TimeLimit,
+    Access, Call, CallError, CallHandle, CauseKind, Clock, Deferred, FuncHandle, Functions, Id, Node,
+    Placement, Reply, Request, TimeLimit,
 };
 
 use super::answer::Answer;
@@ -216,7 +216,8 @@ pub(super) fn meet(
     let member =
         cluster.limit(within.left).start(&functions, |builder| builder).map_err(JoinError::Cluster)?;
     let limit = within.limit;
-    let part = Part { setup: &setup, shared: &shared, handles, member: &member, left, patience, limit };
+    let (node, count) = (member.node(), member.count());
+    let part = Part { setup: &setup, shared: &shared, handles, node, count, left, patience, limit };
     let ended = match member.id() {
         0 => part.lead().map(|(answer, session)| (answer, farewell(session))),
         _ => part.follow().map(|answer| (answer, Farewell::default())),
@@ -249,7 +250,9 @@ struct Part<'a> {
     setup: &'a Setup,
     shared: &'a Shared,
     handles: Handles,
-    member: &'a Member,
+    node: &'a Node,
+    /// Number of processes of the cluster.
+    count: u32,
     left: TimeLimit,
     patience: TimeLimit,
     /// Time limit of the whole bootstrap, of which a part has passed already.
@@ -262,7 +265,7 @@ impl Part<'_> {
     }
 
     fn call(&self, func: FuncHandle) -> Call {
-        Call::new(func).ids(0..self.member.count()).limit(self.left())
+        Call::new(func).ids(0..self.count).limit(self.left())
     }
 
     /// The root's part. It announces a failure, too.
@@ -271,7 +274,7 @@ impl Part<'_> {
         let led = self.join_as_root(&mut processes);
         if let Err(error) = &led {
             let call = self.call(self.handles.announce).header(GIVEN_UP).data(error.to_string().into_bytes());
-            let told = self.member.call(call.limit(ANNOUNCE_MIN).partial()).and_then(CallHandle::wait);
+            let told = self.node.call(call.limit(ANNOUNCE_MIN).partial()).and_then(CallHandle::wait);
             // A process that the announcement does not reach sees that this process leaves.
             drop(told);
         }
@@ -279,7 +282,7 @@ impl Part<'_> {
     }
 
     fn join_as_root(&self, processes: &mut Vec<ProcessEntry>) -> Result<(Answer, Session), JoinError> {
-        let gathered = self.member.call(self.call(self.handles.says)).and_then(CallHandle::wait);
+        let gathered = self.node.call(self.call(self.handles.says)).and_then(CallHandle::wait);
         let gathered = gathered.map_err(|error| self.lost(&[], error))?;
         let replies = gathered.replies().map_err(|error| {
             let why = error.to_string();
@@ -304,7 +307,7 @@ impl Part<'_> {
         }
         let (answer, session) = spoken?;
         let call = self.call(self.handles.announce).header(MET).data(answer.to_text().into_bytes());
-        let told = self.member.call(call.limit(self.left().max(ANNOUNCE_MIN))).and_then(CallHandle::wait);
+        let told = self.node.call(call.limit(self.left().max(ANNOUNCE_MIN))).and_then(CallHandle::wait);
         told.map_err(lost)?;
         // The announcement has reached all. A process that is lost from now on is lost to all clusters, and detected
         // there.
@@ -314,12 +317,12 @@ impl Part<'_> {
 
     /// Starts a call that waits at all others, and fails when one of them is lost; `None` if there are no others.
     fn hold_others(&self) -> Result<Option<CallHandle>, CallError> {
-        if self.member.count() == 1 {
+        if self.count == 1 {
             return Ok(None);
         }
         // Longer than the session, so that the session reports an expired time limit.
         let hold = self.call(self.handles.hold).limit(self.left() + ANNOUNCE_MIN);
-        self.member.call(hold).map(Some)
+        self.node.call(hold).map(Some)
     }
 
     /// The lost process, as far as the failed call names it.
@@ -351,7 +354,7 @@ impl Part<'_> {
     /// Asks the root whether it lives.
     fn ask(&self) -> Result<(), CallError> {
         let call = Call::new(self.handles.says).ids([0]).watch().limit(ASK_LIMIT);
-        self.member.call(call)?.wait().map(drop)
+        self.node.call(call)?.wait().map(drop)
     }
 
     fn finish(&self, announced: Result<String, String>) -> Result<Answer, JoinError> {

@@ -1,9 +1,12 @@
 //! Tests of the wait for the root's announcement, by a clock that the test moves.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::thread;
 
-use chained_gpc::{LinkKind, LocalNodes};
+use chained_gpc::runtime::Peers;
+use chained_gpc::{LinkKind, LocalNodes, Secret};
 
 use super::*;
 
@@ -104,4 +107,81 @@ fn a_call_that_the_announcement_overtakes_is_answered_at_once() {
     assert!(shared.admits(second.call()));
     shared.announce(Ok("met".into()));
     assert!(shared.store(second.call(), second).is_some());
+}
+
+/// A cluster of two processes, without a launcher: for each its node, its state and its functions.
+struct Pair {
+    setup: Setup,
+    nodes: [(Node, Arc<Shared>, Handles); 2],
+}
+
+impl Pair {
+    /// A pair whose server is at this port.
+    fn new(port: u16) -> Pair {
+        let methods = crate::wire::Methods { none: true, key: None };
+        let secret = Secret::new(&[7; 32]).unwrap();
+        let setup = Setup { server: format!("127.0.0.1:{port}"), rank: 1, methods, secret };
+        let (listeners, addresses) = LinkKind::Unix.listen(0..2).unwrap();
+        let peers = Peers::from(addresses);
+        let mut nodes = (0..2).zip(listeners).map(|(id, listener)| {
+            let (functions, shared) = (Functions::new(), Arc::<Shared>::default());
+            let entry = format!("1,host,0123456789abcdef,{},127.0.0.1:{}", "7".repeat(64), 4000 + id);
+            let handles = register(&functions, &entry, &shared).unwrap();
+            let node = Node::builder(id).functions(&functions).peers(peers.clone()).listener(listener);
+            (node.start().unwrap(), shared, handles)
+        });
+        Pair { setup, nodes: [nodes.next().unwrap(), nodes.next().unwrap()] }
+    }
+
+    fn part(&self, id: usize, clock: &Clock) -> Part<'_> {
+        let ((node, shared, handles), limit) = (&self.nodes[id], Duration::from_secs(60));
+        let (left, patience) = (clock.limit(limit), patience(clock, limit));
+        Part { setup: &self.setup, shared, handles: *handles, node, count: 2, left, patience, limit }
+    }
+}
+
+/// A port at which nobody listens.
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// The others would wait for two minutes for a root that knows already that it cannot take part.
+#[test]
+fn a_root_that_cannot_join_announces_why() {
+    let (pair, clock) = (Pair::new(free_port()), Clock::system());
+    let error = pair.part(0, &clock).lead().map(drop).unwrap_err();
+    assert!(matches!(error, JoinError::Session { rank: 1, .. }), "{error}");
+    let announced = pair.nodes[1].1.state().announced.clone();
+    assert_eq!(announced, Some(Err(error.to_string())), "the announcement has arrived");
+    let followed = pair.part(1, &clock).follow().map(drop).unwrap_err();
+    assert!(matches!(followed, JoinError::GivenUp { rank: 1, why } if why == error.to_string()));
+}
+
+/// While the session goes on, a process is lost that waits for its end.
+#[test]
+fn a_process_that_is_lost_during_the_session_ends_it_and_is_named() {
+    // It accepts connections, and does not answer.
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let Pair { setup, nodes: [root, other] } = Pair::new(server.local_addr().unwrap().port());
+    let clock = Clock::system();
+    let shared = other.1.clone();
+    let error = thread::scope(|scope| {
+        scope.spawn(move || {
+            let waits = |state: &mut State| !matches!(state.pending, PendingCall::Waiting(..));
+            let limit = Duration::from_secs(60);
+            let waited = shared.changed.wait_timeout_while(shared.state(), limit, waits).unwrap();
+            assert!(!waited.1.timed_out(), "the call of the root waits here");
+            drop(waited);
+            drop(other);
+        });
+        let (node, shared, handles) = &root;
+        let limit = Duration::from_secs(60);
+        let (left, patience) = (clock.limit(limit), patience(&clock, limit));
+        Part { setup: &setup, shared, handles: *handles, node, count: 2, left, patience, limit }
+            .lead()
+            .map(drop)
+            .unwrap_err()
+    });
+    let JoinError::Lost { rank: 1, who, .. } = error else { panic!("{error}") };
+    assert_eq!((who.id, who.known), (1, Some(("host".into(), std::process::id()))));
 }
