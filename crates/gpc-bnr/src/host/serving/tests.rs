@@ -1,6 +1,6 @@
 //! What a node refuses of other nodes: orders to begin a domain, and requests from outside.
 
-use chained_gpc::{CallError, FuncHandle, LinkKind, LocalNodes};
+use chained_gpc::{CallError, Clock, FuncHandle, LinkKind, LocalNodes};
 use mio::Poll;
 
 use super::*;
@@ -64,4 +64,28 @@ fn a_request_from_outside_does_not_start_anything() {
     assert_ne!(kind(Request::Groups), FaultKind::Unsupported);
     let elsewhere = serving.ask_by(1, "other1", &Request::Groups, PATIENCE).unwrap_err();
     assert_eq!(elsewhere.kind, FaultKind::DomainEnded);
+}
+
+/// A domain that had ended was found for ever: its name could not be used again, and its place was taken.
+#[test]
+fn a_domain_that_has_ended_is_not_served_any_more() {
+    let (local, serving) = nodes();
+    let order = |order: &Order| {
+        let call = chained_gpc::Call::new(FuncHandle::named("bnr.order")).ids([1]).watch();
+        local.root().call(call.header(&b"d0"[..]).data(encode_order(order))).unwrap().wait()
+    };
+    let begin = Order::Begin { nodes: vec![0, 1], limits: Limits::default() };
+    order(&begin).unwrap();
+    assert_eq!(serving.shared().names(), ["d0"]);
+    // The reply comes when the loop has nothing left, so perhaps after it has ended.
+    let _ = order(&Order::End);
+    let limit = Clock::system().limit(PATIENCE);
+    while serving.shared().count() > 0 {
+        assert!(limit.left().is_some(), "the domain has ended, and is still served");
+        std::thread::yield_now();
+    }
+    let why = order(&Order::End).unwrap_err().cause().unwrap().message.to_string();
+    assert!(why.contains("this node has no part in such a domain, or not any more"), "{why}");
+    order(&begin).unwrap();
+    let _ = order(&Order::End);
 }

@@ -2,6 +2,7 @@
 
 mod ends;
 mod links;
+mod others;
 mod output;
 mod starts;
 
@@ -15,9 +16,10 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use chained_gpc::Clock;
+use chained_gpc::{Caller, Clock};
 use mio::{Events, Interest, Poll};
 
+use super::calls::Handles;
 use super::engine::{Engine, Parts};
 use super::events::HostEvent;
 use super::listeners::Listeners;
@@ -70,6 +72,15 @@ impl Rig {
     }
 
     fn with(tools: Option<UnixListener>, port: bool) -> Rig {
+        Rig::among(&[ME], None, (tools, port))
+    }
+
+    /// A node of a domain of these nodes, which calls the others with this caller. The first node is the head.
+    fn among(
+        nodes: &[u32],
+        caller: Option<(Handles, Caller)>,
+        (tools, port): (Option<UnixListener>, bool),
+    ) -> Rig {
         let millis = Arc::new(AtomicU64::new(5_000));
         let read = millis.clone();
         let clock = Clock::reading(move || Duration::from_millis(read.load(Ordering::Relaxed)));
@@ -79,29 +90,34 @@ impl Rig {
         let (writer, writings) = mpsc::sync_channel(4);
         let settings = Settings {
             me: ME,
-            nodes: vec![ME],
+            nodes: nodes.to_vec(),
             runs: true,
             name: "d0".into(),
             limits: Limits::default(),
             host: "here".into(),
             dead_after: None,
         };
+        let destination = match nodes.first() == Some(&ME) {
+            true => Destination::Written(writer),
+            false => Destination::Sent,
+        };
+        let (calls, caller) = caller.unzip();
         let mut engine = Engine::new(Parts {
             poll,
             mailbox: mailbox.clone(),
             inbox,
             me: ME,
-            nodes: vec![ME],
+            nodes: nodes.to_vec(),
             name: "d0".into(),
             domain: Domain::new(settings, clock.now()),
             clock: clock.clone(),
-            outflow: Outflow::new(ME, vec![ME], Destination::Written(writer)),
+            outflow: Outflow::new(ME, nodes.to_vec(), destination),
             supervisor: SupervisorCommand { program: "/nowhere/supervisor".into(), args: Vec::new() },
             starts_at_once: false,
             listeners: Listeners::open(tools, port).unwrap(),
             events: Some(sender),
-            calls: None,
-            caller: None,
+            calls,
+            caller,
         });
         let (ours, mut supervisor) = StandIn::supervisor(clock);
         supervisor.greet();
