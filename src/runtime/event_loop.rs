@@ -1,7 +1,8 @@
 //! The event loop: one thread that owns the chain's state and the links.
 //!
-//! A turn takes in what has happened (connections, bytes, results of functions, commands of the application, time), gives each to the chain as one input,
-//! carries out every output, and writes what was queued on each link in one gather write.
+//! A turn takes in what has happened (connections, bytes, results of functions, commands of the application, time),
+//! gives each to the chain as one input, carries out every output, and writes what was queued on each link in one
+//! gather write.
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,8 +44,9 @@ const CONTROL_LINK: Token = Token(2);
 /// Commands and results taken in one turn, before the links get theirs.
 pub(super) const MAIL_BUDGET: usize = 1024;
 
-/// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in flight two processes take three quarters of the
-/// time for it; where there are many children, who keep the cores busy as it is, it would only cost.
+/// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in
+/// flight two processes take three quarters of the time for it; where there are many children, who keep the cores busy
+/// as it is, it would only cost.
 const CALLS_PER_CHILD: usize = 16;
 
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
@@ -157,8 +159,9 @@ impl EventLoop {
         })
     }
 
-    /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a call has ended: who keeps many
-    /// in flight and takes their outcomes one by one would else let the children wait until all are taken, and they him after that.
+    /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a
+    /// call has ended: who keeps many in flight and takes their outcomes one by one would else let the children wait
+    /// until all are taken, and they him after that.
     pub(super) fn is_worth_a_turn(&self, waiting: usize) -> bool {
         self.calls.children > 0
             && waiting >= CALLS_PER_CHILD * self.calls.children
@@ -187,7 +190,8 @@ impl EventLoop {
         self.ending == Ending::Ended
     }
 
-    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do. Ends when about `budget` things are done; says how many were.
+    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do. Ends when about
+    /// `budget` things are done; says how many were.
     #[inline(always)]
     pub(super) fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
         (self.turn.done, self.turn.budget) = (0, budget);
@@ -256,19 +260,20 @@ impl EventLoop {
         sooner(sooner(self.node.next_deadline(), memory), sooner(self.connections.next_deadline(), ending))
     }
 
-    /// Whether something is due. If not, sees to it that the node is woken for its next deadline, and now and then without one.
+    /// Whether something is due. If not, sees to it that the node is woken for its next deadline, and now and then
+    /// without one.
     #[inline(always)]
-    pub(super) fn is_due_or_sets_alarm(&mut self) -> io::Result<bool> {
+    pub(super) fn set_alarm_unless_due(&mut self) -> io::Result<bool> {
         let deadline = self.next_deadline();
         if likely(self.alarm.rings_by(deadline)) {
             Ok(false)
         } else {
-            self.is_due_or_sets_alarm_anew(deadline)
+            self.set_alarm_unless_due_anew(deadline)
         }
     }
 
     #[cold]
-    fn is_due_or_sets_alarm_anew(&mut self, deadline: Option<Time>) -> io::Result<bool> {
+    fn set_alarm_unless_due_anew(&mut self, deadline: Option<Time>) -> io::Result<bool> {
         let now = self.clock.time();
         // To wait for the alarm, whoever drives the node would have to come back for it.
         self.turn.rang = deadline.is_some_and(|at| at <= now);
@@ -337,7 +342,8 @@ impl EventLoop {
 
     /// Reads from the rings in which something has come, and goes on writing where room was made.
     fn read_rings(&mut self) {
-        // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the next turn.
+        // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the
+        // next turn.
         for place in 0.. {
             match self.connections.look_at_ring(place) {
                 None => return,
@@ -381,7 +387,8 @@ impl EventLoop {
         }
     }
 
-    /// Whether all that a lost link was used for are requests of which no byte has left: then they wait for the next link, and no call need fail.
+    /// Whether all that a lost link was used for are requests of which no byte has left: then they wait for the next
+    /// link, and no call need fail.
     #[cold]
     fn loses_nothing(&self, peer: Id, unsent: &UnsentRequests) -> bool {
         self.connections.links.may_open(peer)
@@ -406,7 +413,8 @@ impl EventLoop {
         }
     }
 
-    /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of code that lies between two that run costs.
+    /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of
+    /// code that lies between two that run costs.
     #[inline(never)]
     fn open_mail(&mut self) {
         if unlikely(self.connections.accepting.host.is_some()) {

@@ -1,6 +1,8 @@
 //! How the event loop waits: it looks at what may come, gives its core away between two looks, and sleeps.
 //!
-//! When to do which, `wait` decides from what the waits have brought. What comes in a ring is seen in memory, what comes in a socket is asked of the system, which takes ten times as long; a node with one socket and no ring reads it.
+//! When to do which, `wait` decides from what the waits have brought. What comes in a ring is seen in memory, what
+//! comes in a socket is asked of the system, which takes ten times as long; a node with one socket and no ring reads
+//! it.
 
 use std::io;
 use std::time::Duration;
@@ -17,30 +19,34 @@ use crate::hint::unlikely;
 /// Who looks at rings asks the system no more often, which costs ten times as much as a look.
 const ASK_MIN: Duration = Duration::from_micros(4);
 
-/// Asking that brings nothing is done half as often each time, down to this: a message on a socket is found no later than it would wake a sleeper.
+/// Asking that brings nothing is done half as often each time, down to this: a message on a socket is found no later
+/// than it would wake a sleeper.
 const ASK_MAX: Duration = Duration::from_micros(32);
 
 /// The same where others share the core: each of them asks, and to have the core again takes some of them as long.
 const ASK_MAX_AMONG_OTHERS: Duration = Duration::from_micros(128);
 
-/// Looks at rings, each of them counted, between two moments at which the node lets others have the core, or asks the clock: about two microseconds.
+/// Looks at rings, each of them counted, between two moments at which the node lets others have the core, or asks the
+/// clock: about two microseconds.
 const MOMENT: usize = 128;
 
 /// Rings that are looked at in some tens of nanoseconds.
 const FEW_RINGS: usize = 8;
 
-/// Of so many looks one lets the core rest: it sees what has come as soon as it goes on, some tens of nanoseconds later.
+/// Of so many looks one lets the core rest: it sees what has come as soon as it goes on, some tens of nanoseconds
+/// later.
 const RESTED: usize = 8;
 
 impl EventLoop {
-    /// Waits until something comes or is due, at most so long: looks for it a while if that pays, then sleeps. The turn's time is when it first asks for it.
+    /// Waits until something comes or is due, at most so long: looks for it a while if that pays, then sleeps. The
+    /// turn's time is when it first asks for it.
     #[inline(always)]
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.clock.go_on();
         if unlikely(self.looking.armed) {
             return self.end_sleep(limit);
         }
-        if unlikely(self.is_due_or_sets_alarm()?) {
+        if unlikely(self.set_alarm_unless_due()?) {
             return self.glance_beside();
         }
         if unlikely(limit.is_zero() || self.is_busy()) {
@@ -91,10 +97,11 @@ impl EventLoop {
         slept
     }
 
-    /// Whoever drives the node is about to wait for its descriptor: tells all who may wake it that it sleeps, and sets the alarm. Says whether nothing has come meanwhile, so that it may.
+    /// Whoever drives the node is about to wait for its descriptor: tells all who may wake it that it sleeps, and sets
+    /// the alarm. Says whether nothing has come meanwhile, so that it may.
     pub(super) fn prepare_sleep(&mut self) -> io::Result<bool> {
         self.clock.go_on();
-        if self.is_due_or_sets_alarm()? {
+        if self.set_alarm_unless_due()? {
             return Ok(false);
         }
         if !self.looking.armed && !self.is_busy() {
@@ -105,7 +112,8 @@ impl EventLoop {
         Ok(!(self.is_busy() || self.connections.rings_have_come() || self.may_have_more_events()))
     }
 
-    /// The wait for the descriptor does not take place: senders need not wake it. What has come stays where it is, and the next [`prepare_sleep`](Self::prepare_sleep) sees it.
+    /// The wait for the descriptor does not take place: senders need not wake it. What has come stays where it is, and
+    /// the next [`prepare_sleep`](Self::prepare_sleep) sees it.
     pub(super) fn cancel_sleep(&mut self) {
         if std::mem::take(&mut self.looking.armed) {
             self.mailbox.awake();
@@ -113,7 +121,8 @@ impl EventLoop {
         }
     }
 
-    /// Whether the system may have had more to say than was taken: of what it has left it does not tell anew who waits for what is new alone, as other loops do.
+    /// Whether the system may have had more to say than was taken: of what it has left it does not tell anew who waits
+    /// for what is new alone, as other loops do.
     fn may_have_more_events(&self) -> bool {
         self.looking.events.iter().flatten().count() >= EVENTS
     }
@@ -129,11 +138,12 @@ impl EventLoop {
         slept
     }
 
-    /// Looks once, without sleeping. Who wants nothing but a look is shown what there is; on the way to something else it was looked at a moment ago.
+    /// Looks once, without sleeping. Who wants nothing but a look is shown what there is; on the way to something else
+    /// it was looked at a moment ago.
     fn glance(&mut self, limit: Duration) -> io::Result<()> {
         self.looking.events.iter_mut().for_each(Events::clear);
         self.connections.look_at_rings();
-        if (limit.is_zero() && !self.connections.has_rings()) || self.is_to_ask(false) {
+        if (limit.is_zero() && !self.connections.has_rings()) || self.ask_if_due(false) {
             self.look(Duration::ZERO)?;
         }
         Ok(())
@@ -151,7 +161,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Looks without sleeping, from now on, and no longer than is left from before the alarm rang; says whether something came, or the alarm rang.
+    /// Looks without sleeping, from now on, and no longer than is left from before the alarm rang; says whether
+    /// something came, or the alarm rang.
     #[inline(never)]
     fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
         self.looking.events.iter_mut().for_each(Events::clear);
@@ -171,7 +182,7 @@ impl EventLoop {
                         && (self.connections.rings_have_come() || (long && self.comes_in(MOMENT / rings)))
                 }
             };
-            let asks = self.is_to_ask(come) || !(come || rings > 0 || lone.is_some());
+            let asks = self.ask_if_due(come) || !(come || rings > 0 || lone.is_some());
             if asks {
                 self.look(Duration::ZERO)?;
             }
@@ -203,8 +214,9 @@ impl EventLoop {
         }
     }
 
-    /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
-    fn is_to_ask(&mut self, busy: bool) -> bool {
+    /// Whether it is time to ask the system what has come to where the node does not look: now and then also while
+    /// there is enough to do without.
+    fn ask_if_due(&mut self, busy: bool) -> bool {
         let most = if self.looking.policy.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
         let now = self.clock.time();
         let due = now.since(self.looking.asked) >= if busy { most } else { self.looking.ask_every.min(most) };
@@ -271,7 +283,8 @@ fn remaining(limit: Duration, passed: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// The sleep after a look had what was left of ten seconds for a limit, which the system sets up and takes down for each.
+    /// The sleep after a look had what was left of ten seconds for a limit, which the system sets up and takes down for
+    /// each.
     #[test]
     fn who_may_sleep_until_something_comes_still_may_after_a_look() {
         assert_eq!(remaining(SLEEP_MAX, Duration::from_millis(50)), SLEEP_MAX);

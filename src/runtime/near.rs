@@ -1,8 +1,10 @@
 //! Unix sockets chosen by themselves: nodes that know each other by TCP addresses, and live on one host.
 //!
-//! A node that listens on TCP listens at a Unix socket as well, whose name follows from the TCP address. Whoever wants to connect to an address of its own host tries that name first; if
-//! nobody of its own user (or another one that it links with) listens there, which shows at once, it takes TCP. Abstract names belong to a network namespace, as TCP addresses do, so the name is found where the address means
-//! the same, and nowhere else. A name can be taken by anybody, so who listens there must be of such a user: the system says who.
+//! A node that listens on TCP listens at a Unix socket as well, whose name follows from the TCP address. Whoever wants
+//! to connect to an address of its own host tries that name first; if nobody of its own user (or another one that it
+//! links with) listens there, which shows at once, it takes TCP. Abstract names belong to a network namespace, as TCP
+//! addresses do, so the name is found where the address means the same, and nowhere else. A name can be taken by
+//! anybody, so who listens there must be of such a user: the system says who.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,6 +1,8 @@
-//! Links over rings in shared memory, as the event loop sees them: the system does not tell what comes in a ring, so the node looks by itself, or says that it sleeps.
+//! Links over rings in shared memory, as the event loop sees them: the system does not tell what comes in a ring, so
+//! the node looks by itself, or says that it sleeps.
 //!
-//! Only links that have been in use since the node last slept are looked at; the peers of all others ring. So a node with a thousand links pays for those that have something to say.
+//! Only links that have been in use since the node last slept are looked at; the peers of all others ring. So a node
+//! with a thousand links pays for those that have something to say.
 
 use std::sync::atomic::{Ordering, fence};
 

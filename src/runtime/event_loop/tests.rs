@@ -36,7 +36,8 @@ fn drive(nodes: &mut [PolledNode], handle: &mut CallHandle) -> bool {
     })
 }
 
-/// While both sides look, nothing but memory passes between them: the calls go through though the system is never asked what has come.
+/// While both sides look, nothing but memory passes between them: the calls go through though the system is never asked
+/// what has come.
 #[test]
 fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
     let functions = Functions::new();
@@ -81,7 +82,8 @@ fn memory_for_long_data_is_given_back_when_nothing_comes() {
     assert!(!node.connections.spare.is_held());
 }
 
-/// A call without an answer ends when its time is up though nothing comes, however far away the alarm was before: each sleep had its own limit once, and now none has.
+/// A call without an answer ends when its time is up though nothing comes, however far away the alarm was before: each
+/// sleep had its own limit once, and now none has.
 #[test]
 fn the_alarm_is_set_for_the_soonest_deadline_and_again_when_it_has_rung() {
     let functions = Functions::new();
@@ -112,7 +114,8 @@ fn the_alarm_is_set_for_the_soonest_deadline_and_again_when_it_has_rung() {
     assert!(late.test().is_none() && soon.test().is_none());
 }
 
-/// Whoever turned for the first time in five seconds had the alarm set to ring at once, looked before it could, and was told with the next turn that a call had ended: five seconds later.
+/// Whoever turned for the first time in five seconds had the alarm set to ring at once, looked before it could, and was
+/// told with the next turn that a call had ended: five seconds later.
 #[test]
 fn what_is_due_is_done_in_the_turn_that_comes_after_it() {
     let functions = Functions::new();
@@ -145,7 +148,8 @@ fn what_is_due_is_done_in_the_turn_that_comes_after_it() {
     }
 }
 
-/// An idle node that looks for ten milliseconds after each message did so after each ring, for ever, and an adaptive one took the ring for a message that had come late: it looked no more when calls came.
+/// An idle node that looks for ten milliseconds after each message did so after each ring, for ever, and an adaptive
+/// one took the ring for a message that had come late: it looked no more when calls came.
 #[test]
 fn that_the_alarm_rings_is_nothing_that_has_come() {
     let functions = Functions::new();

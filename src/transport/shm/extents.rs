@@ -1,6 +1,7 @@
 //! The sealed memory of one node: made of its own data, taken from peers, and how much of it there may be.
 //!
-//! Must never keep a descriptor that nobody can want any more, nor so many that the process runs out of them. Source: docs/wire.md, "Data by descriptor".
+//! Must never keep a descriptor that nobody can want any more, nor so many that the process runs out of them. Source:
+//! docs/wire.md, "Data by descriptor".
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,19 +18,23 @@ use tracing::debug;
 use super::mapping::{Region, SealedFile};
 use crate::wire::body::{Extent, Room, Sealed};
 
-/// Descriptors from peers that a node keeps to pass them on; what comes beyond is mapped, and copied where it must be passed on. Those of half a gibibyte.
+/// Descriptors from peers that a node keeps to pass them on; what comes beyond is mapped, and copied where it must be
+/// passed on. Those of half a gibibyte.
 const KEPT_MAX: u64 = 256;
 
 /// The part of the descriptors which a process may have that a node keeps at most.
 const KEPT_PART: u64 = 8;
 
-/// Addresses that a node reserves at once for data that come: a hundredth of what there are, so that no peer uses them up by announcing what it never sends. Bodies beyond are copied.
+/// Addresses that a node reserves at once for data that come: a hundredth of what there are, so that no peer uses them
+/// up by announcing what it never sends. Bodies beyond are copied.
 const ADDRESSES_MAX: u64 = 1 << 40;
 
-/// The part of the addresses that a process with a limit may have, of which a node reserves no more: what is allocated needs addresses, too.
+/// The part of the addresses that a process with a limit may have, of which a node reserves no more: what is allocated
+/// needs addresses, too.
 const ADDRESSES_PART: u64 = 16;
 
-/// Pieces that are remembered for the links that send the same data next: links that go on at the same pace are no more apart.
+/// Pieces that are remembered for the links that send the same data next: links that go on at the same pace are no more
+/// apart.
 const RECENT_MAX: usize = 4;
 
 /// What a node needs to know of its sealed memory. Cloning shares it.
@@ -46,14 +51,17 @@ struct Shared {
     addresses: AtomicU64,
     /// How many may be, once that was asked for.
     addresses_max: OnceLock<u64>,
-    /// A descriptor of no use, which makes room for one that comes: a process that has as many as it may would lose it, and the data with it.
+    /// A descriptor of no use, which makes room for one that comes: a process that has as many as it may would lose it,
+    /// and the data with it.
     place: Mutex<Option<SealedFile>>,
-    /// What was made last, with the bytes that it was made of: as long as they are held, no others can have their place.
+    /// What was made last, with the bytes that it was made of: as long as they are held, no others can have their
+    /// place.
     recent: Mutex<VecDeque<(Bytes, Extent)>>,
 }
 
 impl Extents {
-    /// Sealed memory with these bytes: what was made of the same a moment ago, or a copy. `None` where the system has none.
+    /// Sealed memory with these bytes: what was made of the same a moment ago, or a copy. `None` where the system has
+    /// none.
     pub(crate) fn seal(&self, bytes: &Bytes) -> Option<Extent> {
         let mut recent = self.recent();
         let same = |(of, _): &&(Bytes, Extent)| (of.as_ptr(), of.len()) == (bytes.as_ptr(), bytes.len());

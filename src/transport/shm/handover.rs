@@ -1,4 +1,5 @@
-//! Sends a descriptor along with the bytes of a Unix socket, and takes those that come. Must never leave one open that nobody wants.
+//! Sends a descriptor along with the bytes of a Unix socket, and takes those that come. Must never leave one open that
+//! nobody wants.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,7 +10,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Descriptors taken from one message: one is wanted, a second shows that something is wrong, and what goes beyond the system closes.
+/// Descriptors taken from one message: one is wanted, a second shows that something is wrong, and what goes beyond the
+/// system closes.
 const TAKEN_MAX: usize = 2;
 
 /// Writes bytes, with a descriptor at the first of them; how many bytes.
@@ -39,7 +41,8 @@ pub(super) struct Received {
     pub(super) lost: bool,
 }
 
-/// Reads bytes, and takes the descriptors that come with them. The descriptors are not inherited by programs that this one starts.
+/// Reads bytes, and takes the descriptors that come with them. The descriptors are not inherited by programs that this
+/// one starts.
 ///
 /// # Errors
 /// The system's.

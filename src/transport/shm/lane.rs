@@ -1,7 +1,9 @@
-//! The descriptors of one link on their way over its Unix socket, beside the rings: those that have come and wait for their frame, and those that the peer has not taken yet.
+//! The descriptors of one link on their way over its Unix socket, beside the rings: those that have come and wait for
+//! their frame, and those that the peer has not taken yet.
 //!
-//! A descriptor is on the socket before the frame that speaks of it is in the ring. So who reads the frame finds the descriptor there: nobody waits for one, and a frame without one is a lie.
-//! Must never keep more of them than an honest peer can have sent. Source: docs/wire.md, "Data by descriptor".
+//! A descriptor is on the socket before the frame that speaks of it is in the ring. So who reads the frame finds the
+//! descriptor there: nobody waits for one, and a frame without one is a lie. Must never keep more of them than an
+//! honest peer can have sent. Source: docs/wire.md, "Data by descriptor".
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -33,7 +35,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Whether the peer has taken so many that another may go, now that it has read the ring up to there.
-    pub(super) fn has_room(&mut self, read: u64) -> bool {
+    pub(super) fn find_room(&mut self, read: u64) -> bool {
         while let Some((end, bytes)) = self.given.front()
             && *end <= read
         {
@@ -83,7 +85,8 @@ impl Lane {
         self.came.len()
     }
 
-    /// Reads the bells that there are, and keeps the descriptors among them; says whether the peer has closed the socket.
+    /// Reads the bells that there are, and keeps the descriptors among them; says whether the peer has closed the
+    /// socket.
     ///
     /// # Errors
     /// When more descriptors came than may wait.
@@ -177,14 +180,14 @@ mod tests {
         let ((one, _two), mut lane) = (pair(), Lane::default());
         let piece = UNDER_WAY_MAX / 4;
         for place in 1..=4 {
-            assert!(lane.has_room(0));
+            assert!(lane.find_room(0));
             lane.give(&one, numbered(0).as_fd(), piece, 100 * place).unwrap();
         }
-        assert!(!lane.has_room(99));
-        assert!(lane.has_room(100) && lane.has_room(100));
+        assert!(!lane.find_room(99));
+        assert!(lane.find_room(100) && lane.find_room(100));
         lane.give(&one, numbered(0).as_fd(), 4 * piece, 500).unwrap();
-        assert!(!lane.has_room(499));
-        assert!(lane.has_room(500));
+        assert!(!lane.find_room(499));
+        assert!(lane.find_room(500));
         assert_eq!((lane.under_way, lane.given.len()), (0, 0));
     }
 

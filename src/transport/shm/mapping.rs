@@ -1,7 +1,9 @@
-//! The memory that two processes share: a memfd, sealed at its size, and mapped. The only module with unsafe code, together with [`sealed`](self::sealed), for memory that nobody writes any more.
+//! The memory that two processes share: a memfd, sealed at its size, and mapped. The only module with unsafe code,
+//! together with [`sealed`](self::sealed), for memory that nobody writes any more.
 //!
-//! A mapping whose file is truncated kills who touches it, so nothing is mapped that can be: its maker seals the size before anybody else has the descriptor, and who receives one checks
-//! seals and size before mapping it. Must never give out a reference to anything but atomic words.
+//! A mapping whose file is truncated kills who touches it, so nothing is mapped that can be: its maker seals the size
+//! before anybody else has the descriptor, and who receives one checks seals and size before mapping it. Must never
+//! give out a reference to anything but atomic words.
 
 mod backing;
 mod sealed;
@@ -20,7 +22,8 @@ pub(crate) use self::trim::give_back;
 pub use self::trim::{large_apart, one_heap};
 use super::ring::{CONTROL, Memory};
 
-/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different halves of it at once.
+/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would,
+/// while two processes copy different halves of it at once.
 pub(super) const CAPACITY: usize = 256 << 10;
 
 /// Bytes before the first ring: the control words of both, in one page.
@@ -40,7 +43,8 @@ pub(super) struct Mapping {
     start: NonNull<AtomicU64>,
 }
 
-// SAFETY: the mapping belongs to the whole process, stays where it is until it is dropped, and consists of atomic words.
+// SAFETY: the mapping belongs to the whole process, stays where it is until it is dropped, and consists of atomic
+// words.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; all access is atomic.
 unsafe impl Sync for Mapping {}
@@ -78,8 +82,9 @@ impl Mapping {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `LENGTH` bytes are mapped there, page-aligned, until `self` is dropped; any bits are a word; the file keeps its size, for it is sealed. Other processes may write there
-        // at any time, which is what atomic words are for.
+        // SAFETY: `LENGTH` bytes are mapped there, page-aligned, until `self` is dropped; any bits are a word; the file
+        // keeps its size, for it is sealed. Other processes may write there at any time, which is what atomic words are
+        // for.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), LENGTH / WORD) }
     }
 }

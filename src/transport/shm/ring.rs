@@ -1,10 +1,12 @@
 //! A ring of bytes with one writer and one reader, and how each of them may sleep until the other rings.
 //!
-//! The memory is words that are read and written as a whole, so that nothing here is undefined whatever the other side does meanwhile. Indices count bytes since the link began and
-//! never wrap. The writer owns `produced` and `base`, the reader `consumed`; each keeps its own indices to itself and only publishes them.
+//! The memory is words that are read and written as a whole, so that nothing here is undefined whatever the other side
+//! does meanwhile. Indices count bytes since the link began and never wrap. The writer owns `produced` and `base`, the
+//! reader `consumed`; each keeps its own indices to itself and only publishes them.
 //!
-//! Before a side sleeps it says so, and looks once more; after a side has published something it looks whether the other one sleeps, and then rings. Between the two steps stands a
-//! fence on either side, so that at least one of them sees what the other one has done. Must never trust an index, spin, allocate or call the system.
+//! Before a side sleeps it says so, and looks once more; after a side has published something it looks whether the
+//! other one sleeps, and then rings. Between the two steps stands a fence on either side, so that at least one of them
+//! sees what the other one has done. Must never trust an index, spin, allocate or call the system.
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -15,7 +17,8 @@ pub(super) const CONTROL: usize = 64;
 
 /// Each word that somebody writes often has two cache lines to itself: processors fetch them in pairs.
 const PRODUCED: usize = 0;
-/// Where in the count of bytes the ring's first byte stands now; the writer changes it while the ring is empty. Read together with `PRODUCED`.
+/// Where in the count of bytes the ring's first byte stands now; the writer changes it while the ring is empty. Read
+/// together with `PRODUCED`.
 const BASE: usize = 1;
 const CONSUMED: usize = 16;
 const READER_SLEEPS: usize = 32;
@@ -24,7 +27,8 @@ const WRITER_WAITS: usize = 48;
 /// Bytes of a word.
 const WORD: usize = 8;
 
-/// From how many bytes on a writer begins at the start again when all have been read: small messages then use one or two pages, however many there are, and not all that the ring has.
+/// From how many bytes on a writer begins at the start again when all have been read: small messages then use one or
+/// two pages, however many there are, and not all that the ring has.
 const REWIND: u64 = 4096;
 
 /// A word that two processes share.
@@ -115,7 +119,8 @@ impl<M: Memory> Writer<M> {
         Writer { memory, produced: 0, base: 0, consumed: 0, waits: false }
     }
 
-    /// Copies the first bytes of some parts into the ring, as many as there is room for; how many. With none, the reader rings when it has made room.
+    /// Copies the first bytes of some parts into the ring, as many as there is room for; how many. With none, the
+    /// reader rings when it has made room.
     ///
     /// # Errors
     /// When the reader has broken the ring.
@@ -255,8 +260,9 @@ impl<M: Memory> Reader<M> {
         Ok(count)
     }
 
-    /// Whether the writer waits for room and must be rung, now that something was read: not before half the ring is free, so that it does not wake for every few bytes. A writer waits
-    /// only at a full ring, and who reads reads on until half is free.
+    /// Whether the writer waits for room and must be rung, now that something was read: not before half the ring is
+    /// free, so that it does not wake for every few bytes. A writer waits only at a full ring, and who reads reads on
+    /// until half is free.
     pub(super) fn must_ring(&self) -> bool {
         let half = capacity(&self.memory) / 2;
         self.produced - self.consumed <= half && take(&self.memory.control()[WRITER_WAITS])
@@ -267,7 +273,8 @@ impl<M: Memory> Reader<M> {
         self.memory.control()[PRODUCED].load(Relaxed) != self.consumed
     }
 
-    /// Says that it sleeps: what is written from here on rings. What came before it has to look for once more, behind a [fence](Cell::fence).
+    /// Says that it sleeps: what is written from here on rings. What came before it has to look for once more, behind a
+    /// [fence](Cell::fence).
     pub(super) fn sleep(&self) {
         self.memory.control()[READER_SLEEPS].store(1, Relaxed);
     }
@@ -278,7 +285,8 @@ impl<M: Memory> Reader<M> {
     }
 }
 
-/// Writes bytes at a place. Words that are written in part keep their other bytes: only the writer changes words, so nobody else's are lost.
+/// Writes bytes at a place. Words that are written in part keep their other bytes: only the writer changes words, so
+/// nobody else's are lost.
 fn copy_in<C: Cell>(data: &[C], place: usize, bytes: &[u8]) {
     let (lead, bytes) = bytes.split_at(lead(place, bytes.len()));
     merge(data, place, lead);

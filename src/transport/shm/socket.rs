@@ -1,7 +1,8 @@
 //! A Unix socket that may bring two rings with it, and then stays for their bells, and to tell that the peer has gone.
 //!
-//! The side that connects makes the memory and sends its descriptor with its first bytes; the other side maps it and says so in its hello. From then on bytes go through the rings, and
-//! every byte on the socket is a bell. Whatever is missing or wrong, the socket stays what it was. Source: docs/wire.md, "Shared rings".
+//! The side that connects makes the memory and sends its descriptor with its first bytes; the other side maps it and
+//! says so in its hello. From then on bytes go through the rings, and every byte on the socket is a bell. Whatever is
+//! missing or wrong, the socket stays what it was. Source: docs/wire.md, "Shared rings".
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::replace;
@@ -24,7 +25,8 @@ use crate::transport::byte_stream::{ByteStream, Descriptors, SharedMemory};
 use crate::transport::sending::send_parts;
 use crate::wire::body::Extent;
 
-/// Times that a socket says that a bell came before the bells are read, where there is something that they rang for: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
+/// Times that a socket says that a bell came before the bells are read, where there is something that they rang for:
+/// each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
 const UNREAD_MAX: u32 = 32;
 
 /// A Unix socket, perhaps with rings.
@@ -38,7 +40,8 @@ pub(crate) struct RingSocket {
 enum State {
     /// Bytes go through the socket, for good.
     Plain,
-    /// Connected: memory goes out with the first bytes. It is made only then, so that a node which connects to a thousand others at once holds one descriptor more, and not a thousand.
+    /// Connected: memory goes out with the first bytes. It is made only then, so that a node which connects to a
+    /// thousand others at once holds one descriptor more, and not a thousand.
     Offering,
     /// The memory was sent; whether the peer takes it is not known.
     Offered(Mapping),
@@ -233,8 +236,8 @@ impl SharedMemory for RingSocket {
 impl Descriptors for RingSocket {
     fn find_room(&mut self) -> io::Result<bool> {
         let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return Ok(false) };
-        Ok(lane.has_room(writer.read_by_now().map_err(broken)?)
-            || lane.has_room(writer.wait_for_reader().map_err(broken)?))
+        Ok(lane.find_room(writer.read_by_now().map_err(broken)?)
+            || lane.find_room(writer.wait_for_reader().map_err(broken)?))
     }
 
     fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
@@ -351,9 +354,11 @@ impl Rings {
         Ok(count)
     }
 
-    /// Whether more lies on the socket than may, so that it is to be looked at though the system has said so few times that something came. Taken out in vain, a descriptor would need room that this process may not have.
+    /// Whether more lies on the socket than may, so that it is to be looked at though the system has said so few times
+    /// that something came. Taken out in vain, a descriptor would need room that this process may not have.
     fn has_too_many(&self, stream: &UnixStream) -> bool {
-        // Nothing is there to be rung for where the node has seen it by itself already; or where a descriptor has come, whose frame follows.
+        // Nothing is there to be rung for where the node has seen it by itself already; or where a descriptor has come,
+        // whose frame follows.
         let unfounded = !self.reader.has_bytes() && !self.writer.has_room_again();
         // With those that were read before, which were no more than may wait by themselves.
         let most = self.lane.as_ref().map(|lane| CAME_MAX.saturating_sub(lane.waiting()));
@@ -407,7 +412,7 @@ mod tests {
     }
 
     /// Passes descriptors that no frame announces. Returns whether the other end reads its socket at the next event.
-    fn is_found([from, to]: &mut [RingSocket; 2], descriptors: usize) -> bool {
+    fn finds_room([from, to]: &mut [RingSocket; 2], descriptors: usize) -> bool {
         let descriptor: OwnedFd = std::io::pipe().unwrap().0.into();
         for _ in 0..descriptors {
             handover::send(&from.stream, &[IoSlice::new(&[1])], descriptor.as_fd()).unwrap();
@@ -420,17 +425,17 @@ mod tests {
     #[test]
     fn descriptors_that_were_read_before_count_as_well() {
         let mut sockets = pair();
-        assert!(!is_found(&mut sockets, CAME_MAX), "so many may be on their way");
-        assert!(is_found(&mut sockets, 1));
+        assert!(!finds_room(&mut sockets, CAME_MAX), "so many may be on their way");
+        assert!(finds_room(&mut sockets, 1));
         assert_eq!(sockets[1].read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::Other);
         let mut sockets = pair();
         let half = CAME_MAX / 2;
-        assert!(!is_found(&mut sockets, half));
+        assert!(!finds_room(&mut sockets, half));
         // After many events the socket is read in any case.
         (1..UNREAD_MAX).for_each(|_| sockets[1].notified(false));
         assert_eq!(ioctl_fionread(&sockets[1].stream).unwrap(), 0);
-        assert!(!is_found(&mut sockets, half));
-        assert!(is_found(&mut sockets, 1));
+        assert!(!finds_room(&mut sockets, half));
+        assert!(finds_room(&mut sockets, 1));
         assert_eq!(sockets[1].read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::Other);
     }
 }

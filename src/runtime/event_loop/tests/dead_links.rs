@@ -1,4 +1,5 @@
-//! TCP links that die while nothing is under way: the system watches them, and requests that have not left go out on the next link.
+//! TCP links that die while nothing is under way: the system watches them, and requests that have not left go out on
+//! the next link.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -46,7 +47,8 @@ fn only_link(node: &EventLoop) -> LinkKey {
     node.connections.links.up(id).unwrap()
 }
 
-/// A link that died while it was idle (a NAT forgot it) took the next call with it, 10 s later: the system was asked to watch neither side.
+/// A link that died while it was idle (a NAT forgot it) took the next call with it, 10 s later: the system was asked to
+/// watch neither side.
 #[test]
 fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
     let functions = Functions::new();
@@ -83,7 +85,8 @@ fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
     }
 }
 
-/// The system gives a link up where nothing is read for long, so an application that announced a pause of minutes lost the links that long replies came on.
+/// The system gives a link up where nothing is read for long, so an application that announced a pause of minutes lost
+/// the links that long replies came on.
 #[test]
 fn an_announced_pause_is_granted_by_the_system_too() {
     let functions = Functions::new();
@@ -104,7 +107,8 @@ fn an_announced_pause_is_granted_by_the_system_too() {
     }
 }
 
-/// The other side of an idle link breaks it off, and this one has not noticed yet. Returns the key that the link had here.
+/// The other side of an idle link breaks it off, and this one has not noticed yet. Returns the key that the link had
+/// here.
 fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
     let other = nodes[1].event_loop_mut();
     let key = only_link(other);
@@ -122,7 +126,8 @@ fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
     key
 }
 
-/// A call over a link that had died while it was idle failed, although no byte of its request had left: the node noticed by the write. Nothing was wrong with the peer.
+/// A call over a link that had died while it was idle failed, although no byte of its request had left: the node
+/// noticed by the write. Nothing was wrong with the peer.
 #[test]
 fn a_request_of_which_no_byte_was_written_goes_out_on_a_fresh_link() {
     let functions = Functions::new();

@@ -1,13 +1,16 @@
-//! What could end the process where it makes or touches shared memory: a limit of the length of its files, and pages that the system has promised and does not have.
+//! What could end the process where it makes or touches shared memory: a limit of the length of its files, and pages
+//! that the system has promised and does not have.
 //!
-//! Both are asked for before, so that they are errors, and the link uses its socket. The process's signals are its own: none is caught, blocked or ignored here.
+//! Both are asked for before, so that they are errors, and the link uses its socket. The process's signals are its own:
+//! none is caught, blocked or ignored here.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Refuses memory that is longer than the files of this process may be: the system counts it as one, and would end the process with a signal.
+/// Refuses memory that is longer than the files of this process may be: the system counts it as one, and would end the
+/// process with a signal.
 pub(super) fn check_file_size(length: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(most) if length > most => {
@@ -19,10 +22,12 @@ pub(super) fn check_file_size(length: u64) -> io::Result<()> {
     }
 }
 
-/// Has all pages of shared memory be there, where the system may have none left when they are touched: whoever touches one then is ended with a signal.
+/// Has all pages of shared memory be there, where the system may have none left when they are touched: whoever touches
+/// one then is ended with a signal.
 ///
-/// That is so where the system takes no more memory than it has promised in all. Elsewhere a page is found or made room for, as for all memory of the process; there it is left until it is touched,
-/// since to clear all of them takes longer than all else that makes a link.
+/// That is so where the system takes no more memory than it has promised in all. Elsewhere a page is found or made room
+/// for, as for all memory of the process; there it is left until it is touched, since to clear all of them takes longer
+/// than all else that makes a link.
 pub(super) fn have_pages(memory: &OwnedFd, length: u64) -> io::Result<()> {
     match counts_promises() {
         true => allocate(memory, length),

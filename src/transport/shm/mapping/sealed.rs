@@ -1,7 +1,9 @@
 //! Memory that nobody can change any more, mapped to be read.
 //!
-//! Plain references may point there, whatever another process does: a memfd that is sealed against writing, shrinking and further seals keeps its bytes for good, and so does every mapping of it. What another process hands over is checked for
-//! that before it is mapped. It must have all of its pages, too: to read one that was never written would need memory, and without any the reader would be killed.
+//! Plain references may point there, whatever another process does: a memfd that is sealed against writing, shrinking
+//! and further seals keeps its bytes for good, and so does every mapping of it. What another process hands over is
+//! checked for that before it is mapped. It must have all of its pages, too: to read one that was never written would
+//! need memory, and without any the reader would be killed.
 
 use std::io;
 use std::ops::Range;
@@ -78,7 +80,8 @@ impl SealedFile {
 /// To be read alone.
 const READ: ProtFlags = ProtFlags::READ;
 
-/// The pages of the memory itself: a private mapping shares those that it does not write, and all systems map sealed memory so.
+/// The pages of the memory itself: a private mapping shares those that it does not write, and all systems map sealed
+/// memory so.
 const SHARED: MapFlags = MapFlags::PRIVATE;
 
 /// The bytes of sealed memory, mapped.
@@ -95,7 +98,8 @@ unsafe impl Sync for Mapped {}
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped there until `self` is dropped, of memory that is sealed against changes of its bytes and its length.
+        // SAFETY: so many bytes are mapped there until `self` is dropped, of memory that is sealed against changes of
+        // its bytes and its length.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
@@ -108,7 +112,8 @@ impl Drop for Mapped {
     }
 }
 
-/// A range of addresses in which pieces of sealed memory are mapped side by side. What comes otherwise is copied into pages of its own between them.
+/// A range of addresses in which pieces of sealed memory are mapped side by side. What comes otherwise is copied into
+/// pages of its own between them.
 ///
 /// The addresses are reserved, which takes no memory; pages come with what is put there.
 #[derive(Debug)]
@@ -150,7 +155,8 @@ impl Region {
         if whole > 0 {
             self.reserved.check()?;
             let range = self.filled..self.filled + whole;
-            // SAFETY: the range is reserved, whole pages of it lie behind all that is filled, so no reference points there, and nothing else does.
+            // SAFETY: the range is reserved, whole pages of it lie behind all that is filled, so no reference points
+            // there, and nothing else does.
             let mapped = unsafe {
                 let place = self.reserved.place(range.start);
                 mmap(place, whole, READ, SHARED | MapFlags::FIXED, memory.descriptor.as_fd(), 0)
@@ -179,7 +185,8 @@ impl Region {
             let mapped = unsafe { mmap_anonymous(self.reserved.place(backed), range.len(), access, flags) };
             self.reserved.settle(mapped.map(drop), range)?;
         }
-        // SAFETY: the range is reserved. Its pages were mapped to be written, just now or by an earlier `push`: `lay` leaves none in part. No reference points behind what is filled.
+        // SAFETY: the range is reserved. Its pages were mapped to be written, just now or by an earlier `push`: `lay`
+        // leaves none in part. No reference points behind what is filled.
         unsafe {
             let place = self.reserved.start.as_ptr().add(self.filled);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
@@ -211,7 +218,8 @@ pub(in crate::transport::shm) struct View {
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the range was filled when the view was made, and is never written or mapped anew from then on; it stays mapped until the last that shares it is dropped.
+        // SAFETY: the range was filled when the view was made, and is never written or mapped anew from then on; it
+        // stays mapped until the last that shares it is dropped.
         unsafe {
             let start = self.reserved.start.as_ptr().add(self.range.start);
             std::slice::from_raw_parts(start, self.range.len())
@@ -227,12 +235,14 @@ struct Reserved {
     length: usize,
     /// Bytes that are reserved, whole pages.
     pages: usize,
-    /// Addresses that may not be this value's any more: the system has failed to map something there, and says not whether it had taken away what was there before. Nothing is mapped any more
-    /// from then on, and these are left alone.
+    /// Addresses that may not be this value's any more: the system has failed to map something there, and says not
+    /// whether it had taken away what was there before. Nothing is mapped any more from then on, and these are left
+    /// alone.
     lost: OnceLock<Range<usize>>,
 }
 
-// SAFETY: the addresses belong to the whole process and stay reserved until this is dropped. The one `Region` writes behind what is filled, `View`s read before it.
+// SAFETY: the addresses belong to the whole process and stay reserved until this is dropped. The one `Region` writes
+// behind what is filled, `View`s read before it.
 unsafe impl Send for Reserved {}
 // SAFETY: as above.
 unsafe impl Sync for Reserved {}

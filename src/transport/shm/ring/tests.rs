@@ -221,7 +221,8 @@ mod interleaved {
         }
     }
 
-    /// What a side sleeps on: it stays rung until somebody has heard it. One who waits for a bell that nobody rings is found as a deadlock.
+    /// What a side sleeps on: it stays rung until somebody has heard it. One who waits for a bell that nobody rings is
+    /// found as a deadlock.
     #[derive(Default)]
     struct Bell {
         rung: Mutex<bool>,
@@ -292,7 +293,8 @@ mod interleaved {
         });
     }
 
-    /// A writer that waits whenever it finds no room brings every byte, in order, to a reader that sleeps whenever it finds nothing.
+    /// A writer that waits whenever it finds no room brings every byte, in order, to a reader that sleeps whenever it
+    /// finds nothing.
     #[test]
     fn a_waiting_writer_is_rung() {
         explore(2, || {
