@@ -176,6 +176,11 @@ fn peering() {
     replay("peering");
 }
 
+#[test]
+fn links() {
+    replay("links");
+}
+
 /// A target without a test here, a binary or a corpus would seem to be tested.
 #[test]
 fn every_target_has_a_binary_a_corpus_and_a_test() {

@@ -11,6 +11,7 @@ pub mod ids;
 pub mod impi_seeds;
 pub mod input;
 pub mod level;
+pub mod links;
 pub mod memory;
 pub mod peering;
 pub mod pmi_seeds;
@@ -23,7 +24,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets: each has a binary and a folder of the corpus with its name.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("frames", frames::run),
     ("hello", hello::run),
     ("level", level::run),
@@ -31,4 +32,5 @@ pub const TARGETS: [Target; 7] = [
     ("tree_file", tree_file::run),
     ("chain", chain::run),
     ("peering", peering::run),
+    ("links", links::run),
 ];

@@ -80,6 +80,7 @@ pub fn seeds() -> Vec<Seed> {
         ),
         numbered("chain", sequences()),
         numbered("peering", greetings()),
+        numbered("links", super::links::seeds()),
         of_other_packages(),
     ]
     .into_iter()

@@ -392,8 +392,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "LIST", default_value = "none")]
     pub faults: FaultSet,
 
-    /// Links: modelled, or peering, made by hellos over connections as on real nodes
-    #[arg(long, value_name = "HOW", default_value_t = Linking::Modelled, conflicts_with_all = ["world", "fit"])]
+    /// Links: modelled; peering, with frames of real nodes over connections; or some: real ones in one run of twenty
+    #[arg(long, value_name = "HOW", default_value_t = Linking::Some, conflicts_with_all = ["world", "fit"])]
     pub links: Linking,
 
     /// Make calls that continue without lost ids; with faults, one call in five is of the other kind

@@ -16,12 +16,19 @@ use super::linked::Linking;
 use super::random::Random;
 use super::scenario::Scenario;
 use chained_gpc::wire::ReplyLimits;
-use chained_gpc::wire::frame::HEADER_MAX;
+use chained_gpc::wire::frame::{HEADER_MAX, WINDOW};
 use chained_gpc::wire::message::Merging;
 
 /// Total bytes of a call's replies where replies are long. Two levels below the root they still exceed a segment, so a
 /// node forwards a reply before it is complete.
 const LONG_REPLIES: u64 = 3 << 20;
+
+/// Of the worlds with real links of at most so many ids, one in this many has bodies longer than a window.
+const WINDOWS_OF: u64 = 8;
+const WINDOW_PARTS: u64 = 8;
+
+/// Stream of random numbers for what only worlds with real links draw.
+const REAL_STREAM: u64 = 0x7265_616c_6c69_6e6b;
 
 /// Total bytes of a call's replies in a large world. Callback copies them on each level, which must cost little beside
 /// a million nodes.
@@ -86,6 +93,19 @@ struct MaxSizes {
 }
 
 impl MaxSizes {
+    /// In few small worlds with real links, bodies are longer than a window.
+    fn of_real_links(self, scenario: &Scenario, limits: Option<Limits>) -> MaxSizes {
+        let mut random = Random::new(scenario.seed ^ REAL_STREAM);
+        let n = u64::from(scenario.n);
+        if limits.is_some() || n > WINDOWS_OF || !random.chance(1, WINDOW_PARTS) {
+            return self;
+        }
+        match random.chance(1, 2) {
+            true => MaxSizes { data: WINDOW + WINDOW / 2, ..self },
+            false => MaxSizes { reply: (WINDOW + WINDOW / 2) / n.max(2) * 2, ..self },
+        }
+    }
+
     /// Limits the sizes to those of a large world of `n` ids.
     fn of_many(self, n: u64) -> MaxSizes {
         let MaxSizes { reply, reply_header, data, header } = self;
@@ -185,6 +205,8 @@ impl Profile {
             None if history.long => MaxSizes { reply: LONG_REPLIES / n, ..most },
             _ => most,
         };
+        let most =
+            if scenario.links == Linking::Peering { most.of_real_links(scenario, limits) } else { most };
         let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
         let most = if scenario.n > LARGE { most.of_many(n) } else { most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];

@@ -7,11 +7,15 @@ use gpc_trees::Tree;
 use super::cost::{Costs, Sharing};
 use super::crash::Crash;
 use super::faults::FaultSet;
+use super::large::LARGE;
 use super::linked::Linking;
 use super::random::Random;
 
 /// Default size of each id's reply, bytes.
 pub const REPLY_BYTES: u32 = 8;
+
+/// One in this many worlds of a swarm has real links, if that is left open.
+const REAL_PARTS: u64 = 20;
 
 /// Parameters of one run. Equal scenarios give equal runs.
 #[derive(Clone, Debug)]
@@ -69,7 +73,7 @@ impl Scenario {
             callback_ns: 0,
             reply_bytes: None,
             data_bytes: None,
-            links: Linking::Modelled,
+            links: Linking::Some,
             trace: false,
         }
     }
@@ -94,12 +98,19 @@ impl Scenario {
         let drawn = TREES.iter().filter_map(|name| name.parse::<gpc_trees::TreeName>().ok()?.built_in());
         let trees: Vec<Tree> = drawn.collect();
         let tree = random.pick(&trees).cloned().unwrap_or_default();
+        let real = n <= LARGE.into() && random.chance(1, REAL_PARTS);
+        let links = match self.links {
+            Linking::Some if real => Linking::Peering,
+            Linking::Some => Linking::Modelled,
+            given => given,
+        };
         Scenario {
             // Each is at most its original u32 value.
             n: n as u32,
             calls: calls as u32,
             tree: if keep_tree { self.tree.clone() } else { tree },
             seed,
+            links,
             ..self.clone()
         }
     }
@@ -136,7 +147,7 @@ impl Scenario {
         option("callback-cost", &format!("{}ns", self.callback_ns), self.callback_ns == plain.callback_ns);
         option("reply-bytes", &self.reply_bytes.unwrap_or_default(), self.reply_bytes.is_none());
         option("data-bytes", &self.data_bytes.unwrap_or_default(), self.data_bytes.is_none());
-        option("links", &self.links, self.links == plain.links);
+        option("links", &self.links, self.links != Linking::Peering);
         line.push_str(" --trace");
         line
     }
@@ -157,6 +168,8 @@ mod tests {
         assert!(drawn.iter().any(|one| one.n == 64) && drawn.iter().any(|one| one.n == 1));
         assert!(drawn.iter().any(|one| one.tree == Tree::Flat));
         assert!((0..50).all(|seed| most.swarm(seed, true).tree == Tree::Binary));
+        let real = drawn.iter().filter(|one| one.links == Linking::Peering).count();
+        assert!((10..40).contains(&real), "{real} of 500 have real links");
     }
 
     #[test]

@@ -27,9 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const PEERING: &str = "--peering";
 const GROUPS: &str = "--groups";
 
-/// Option for worlds of calls whose links are made by the nodes.
-const LINKS: &str = "--links";
-
 /// Worlds of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mode {
@@ -64,9 +61,8 @@ impl Mode {
         // Nodes of groups are chains with a domain above.
         let without: &[&str] = match (self.is(PEERING), self.is(GROUPS)) {
             (true, _) => &["src/chain/", "trees/", "crates/gpc-bnr/"],
-            (_, true) => &["src/link/peering/"],
-            _ if self.is(LINKS) => &["crates/gpc-bnr/"],
-            _ => &["src/link/peering/", "crates/gpc-bnr/"],
+            (_, true) => &["src/link/"],
+            _ => &["crates/gpc-bnr/"],
         };
         let is_without = |piece: &Piece| without.iter().any(|folder| piece.file.starts_with(folder));
         !bug.pieces.iter().all(is_without)
@@ -222,11 +218,11 @@ fn a_bug_is_tried_where_its_code_runs() {
         modes.into_iter().filter(|mode| mode.reaches(&bug)).map(|mode| mode.name).collect::<Vec<_>>()
     };
     assert_eq!(tried(&["src/chain/call.rs"]), ["calls", "both", "groups"]);
-    assert_eq!(tried(&["src/link/peering/peer.rs"]), ["links", "both"]);
+    assert_eq!(tried(&["src/link/peering/peer.rs"]), ["calls", "links", "both"]);
     assert_eq!(tried(&["crates/gpc-bnr/src/domain/deaths.rs"]), ["groups"]);
     assert_eq!(
         tried(&["crates/gpc-bnr/src/order.rs", "src/link/peering/peer.rs"]),
-        ["links", "both", "groups"]
+        ["calls", "links", "both", "groups"]
     );
     assert_eq!(tried(&["src/wire/head.rs"]), ["calls", "links", "both", "groups"]);
 }

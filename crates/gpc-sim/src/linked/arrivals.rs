@@ -61,6 +61,14 @@ impl World {
             }
             Input::PingLeft(peer) => {
                 self.trace.say(self.now, format_args!("{id} has sent its question to {peer}"));
+                let place = self.linked().place_up(id, peer);
+                let end = place.map(|(pipe, side)| self.linked().end((pipe, 1 - side)));
+                if end.is_some_and(|end| !end.rules.question_left()) {
+                    self.blame(
+                        id,
+                        Some(format!("is told that its question to {peer} has left, and none has")),
+                    );
+                }
                 self.observe(&Observation::PingLeft { at: id, peer, asked_ns: self.now });
                 self.input(id, Input::PingLeft(peer));
             }

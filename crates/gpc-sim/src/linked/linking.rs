@@ -7,21 +7,24 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Linking {
     /// Each pair of ids has one link after another; each end learns of a loss at its own time.
-    #[default]
     Modelled,
-    /// The peering machine makes links from connections.
+    /// Links are real: hellos and frames on connections.
     Peering,
+    /// Real ones in one of twenty worlds of a swarm, modelled ones in the others.
+    #[default]
+    Some,
 }
 
 impl Linking {
     /// All variants.
-    pub const ALL: [Linking; 2] = [Linking::Modelled, Linking::Peering];
+    pub const ALL: [Linking; 3] = [Linking::Modelled, Linking::Peering, Linking::Some];
 
     /// Name of the variant.
     pub fn name(self) -> &'static str {
         match self {
             Linking::Modelled => "modelled",
             Linking::Peering => "peering",
+            Linking::Some => "some",
         }
     }
 }
@@ -34,7 +37,7 @@ impl fmt::Display for Linking {
 
 /// A name that is not a [`Linking`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no way in which links come about: write modelled or peering")]
+#[error("`{0}` is no way in which links come about: write modelled, peering or some")]
 pub struct LinkingError(String);
 
 impl FromStr for Linking {

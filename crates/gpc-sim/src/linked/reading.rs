@@ -148,11 +148,18 @@ impl World {
         let (pipe, side) = place;
         let other = (pipe, 1 - side);
         match event {
-            LinkEvent::Request(_) | LinkEvent::Refused(_) | LinkEvent::Abandoned => {
-                self.linked().end(other).rules.request_came();
+            LinkEvent::Request(request) => {
+                let rules = &mut self.linked().end(other).rules;
+                rules.request_came();
+                rules.body_came(false, request.call);
             }
+            LinkEvent::Response(response) => {
+                self.linked().end(other).rules.body_came(true, response.call);
+            }
+            LinkEvent::Refused(_) | LinkEvent::Abandoned => self.linked().end(other).rules.request_came(),
             LinkEvent::Credit(count) => self.linked().end(other).rules.credit_came(*count),
             LinkEvent::Window(window) => self.linked().end(other).rules.window_came(window),
+            LinkEvent::Begun { call, .. } => self.linked().end(other).rules.body_came(false, *call),
             LinkEvent::Ping => self.linked().end(other).rules.question_came(),
             LinkEvent::Unwanted(call) | LinkEvent::ReplyRefused { call, .. } => {
                 self.end_of_reply(place, *call);

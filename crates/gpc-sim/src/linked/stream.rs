@@ -52,6 +52,10 @@ pub(super) struct StreamRules {
     unacknowledged: u64,
     /// Heartbeats that the other direction has asked for.
     asked: u64,
+    /// Questions that were written, and that their node has not been told about.
+    questions: u64,
+    /// How far the writing side lets data of the other direction go.
+    windows: BTreeMap<(bool, CallId), u64>,
     bodies: BTreeMap<(bool, CallId), Body>,
     /// Long replies that were written whole, until they arrive.
     replies: Vec<(CallId, SubtreeReply)>,
@@ -88,6 +92,18 @@ impl StreamRules {
     /// The writing side has read a question.
     pub(super) fn question_came(&mut self) {
         self.asked += 1;
+    }
+
+    /// The node of the writing side is told that a question has left; returns whether one has.
+    pub(super) fn question_left(&mut self) -> bool {
+        let has_left = self.questions > 0;
+        self.questions = self.questions.saturating_sub(1);
+        has_left
+    }
+
+    /// The writing side has read the first frame of a body, whose window begins anew.
+    pub(super) fn body_came(&mut self, of_response: bool, call: CallId) {
+        self.windows.remove(&(of_response, call));
     }
 
     /// The writing side has read a window.
@@ -159,6 +175,18 @@ impl StreamRules {
                 let more = self.asked == 0;
                 self.asked = self.asked.saturating_sub(1);
                 more.then(|| "answers a question that nobody has asked".into())
+            }
+            Kind::Ping => {
+                self.questions += 1;
+                None
+            }
+            Kind::Window => {
+                let WindowRef { call, of_response, limit } = WindowRef::parse(header.flags, payload)?;
+                let before = self.windows.insert((of_response, call), limit);
+                let no_wider = limit <= before.unwrap_or(WINDOW);
+                no_wider.then(|| {
+                    format!("lets data of {call} go as far as {limit}, which is no wider than before")
+                })
             }
             Kind::Hello => Some("writes a second hello".into()),
             _ => None,
@@ -312,6 +340,23 @@ mod tests {
         assert_eq!(rules.written(&segment(8)), [""; 0]);
         assert_wrong(&mut rules, &segment(1), "is not under way");
         assert_wrong(&mut rules, &segment(0), "a segment of 0 bytes");
+    }
+
+    #[test]
+    fn windows_become_wider_and_a_question_leaves_once() {
+        let mut rules = rules(1);
+        let window = |limit: u64| {
+            let mut payload = Vec::new();
+            WindowRef { call: CALL, of_response: true, limit }.emit(&mut payload);
+            frame(Kind::Window, flags::OF_RESPONSE, &payload)
+        };
+        assert_eq!(rules.written(&window(WINDOW + 2)), [""; 0]);
+        assert_wrong(&mut rules, &window(WINDOW + 2), "no wider than before");
+        rules.body_came(true, CALL);
+        assert_wrong(&mut rules, &window(WINDOW), "no wider than before");
+        assert!(!rules.question_left());
+        assert_eq!(rules.written(&frame(Kind::Ping, 0, &[])), [""; 0]);
+        assert!(rules.question_left() && !rules.question_left());
     }
 
     #[test]
