@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use chained_gpc::{Job, Shown};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use hyper::body::Body;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as Http;
@@ -323,8 +323,12 @@ impl From<Failure> for AttemptError {
     }
 }
 
-/// Reads the content as it arrives, whatever length was announced.
-async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Result<ServiceResponse, Failure> {
+/// Reads the content as it arrives, whatever length was announced. All of it together has one limit, which each byte
+/// extends by its time at [`SLOWEST`].
+async fn read<B>(response: Response<B>, most: u64, answer: Duration) -> Result<ServiceResponse, Failure>
+where
+    B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
+{
     let lost = |why: String, hopeless| Failure::NoAnswer { why, sent: true, hopeless };
     let status = response.status().as_u16();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -455,6 +459,11 @@ fn random_share() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, ready};
+
+    use hyper::body::Frame;
+
     use super::*;
     use crate::machine::ResourceId;
 
@@ -474,5 +483,55 @@ mod tests {
         let control = ServiceRequest::control(of, Unit::Own, "name", &token, None);
         let release = ServiceRequest::release(of, Unit::Own, &token, None);
         assert_eq!((seconds(&control, 999), seconds(&release, 999)), (5, 5));
+    }
+    /// Content that comes in pieces of this length, one after each of these pauses.
+    struct Dripping {
+        piece: usize,
+        every: Duration,
+        pieces: u32,
+        pause: Option<Pin<Box<tokio::time::Sleep>>>,
+    }
+
+    impl Body for Dripping {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            let every = self.every;
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(every)));
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+            let Some(left) = self.pieces.checked_sub(1) else { return Poll::Ready(None) };
+            self.pieces = left;
+            Poll::Ready(Some(Ok(Frame::data(vec![0; self.piece].into()))))
+        }
+    }
+
+    /// Reads pieces of this length in this time each; returns the length of the answer, or why there is none, and the
+    /// seconds that it took.
+    async fn reads(piece: usize, every: u64, pieces: u32) -> (Result<usize, String>, u64) {
+        let body = Dripping { piece, every: Duration::from_secs(every), pieces, pause: None };
+        let begun = Instant::now();
+        let given = read(Response::new(body), 1 << 30, ANSWER).await;
+        let given = given.map(|given| given.content.len()).map_err(|failure| match failure {
+            Failure::NoAnswer { why, sent: true, hopeless: false } => why,
+            _ => "another failure".into(),
+        });
+        (given, begun.elapsed().as_secs())
+    }
+
+    /// A service that sent a byte now and then was waited for without an end.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_answer_has_one_limit() {
+        let stopped = |bytes| Err(format!("its answer has stopped after {bytes} bytes"));
+        assert_eq!(reads(1, 20, 1000).await, (stopped(1), 30));
+        assert_eq!(reads(1, 31, 1).await, (stopped(0), 30));
+        // At the lowest rate it may take as long as it is.
+        let piece = SLOWEST as usize;
+        assert_eq!(reads(piece, 1, 300).await, (Ok(300 * piece), 301));
+        assert_eq!(reads(piece / 2, 1, 300).await, (stopped(59 * piece / 2), 59));
     }
 }
