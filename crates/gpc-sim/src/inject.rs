@@ -196,6 +196,7 @@ impl World {
         let [data, reply] = self.profile.longest(&self.scenario);
         let latency = self.scenario.costs.elsewhere.latency_ns;
         let waits = self.linked.as_ref().map_or(0, |linked| linked.waits_ns(latency, data + reply));
+        let took = took + waits;
         let pieces = u64::from(tree.depth(*n).unwrap_or(*n)) * (pieces + waits * u64::from(*calls));
         (took, World::whole_us((took * 20).max(LIMIT_MIN_NS).max(took + pieces)))
     }

@@ -23,9 +23,11 @@ use chained_gpc::wire::message::Merging;
 /// node forwards a reply before it is complete.
 const LONG_REPLIES: u64 = 3 << 20;
 
-/// Of the worlds with real links of at most so many ids, one in this many has bodies longer than a window.
-const WINDOWS_OF: u64 = 8;
-const WINDOW_PARTS: u64 = 8;
+/// Of the worlds with real links only those of at most so many ids have bodies longer than a window.
+const WINDOWS_OF: u64 = 4;
+
+/// One in this many calls over real links has the longest header: it does not fit into a segment with the ids.
+const HEADER_PARTS: u64 = 16;
 
 /// Stream of random numbers for what only worlds with real links draw.
 const REAL_STREAM: u64 = 0x7265_616c_6c69_6e6b;
@@ -93,16 +95,20 @@ struct MaxSizes {
 }
 
 impl MaxSizes {
-    /// In few small worlds with real links, bodies are longer than a window.
+    /// In some worlds with real links, bodies take many writes, and in few small ones they are longer than a window.
     fn of_real_links(self, scenario: &Scenario, limits: Option<Limits>) -> MaxSizes {
         let mut random = Random::new(scenario.seed ^ REAL_STREAM);
         let n = u64::from(scenario.n);
-        if limits.is_some() || n > WINDOWS_OF || !random.chance(1, WINDOW_PARTS) {
+        if limits.is_some() || scenario.n > LARGE {
             return self;
         }
-        match random.chance(1, 2) {
-            true => MaxSizes { data: WINDOW + WINDOW / 2, ..self },
-            false => MaxSizes { reply: (WINDOW + WINDOW / 2) / n.max(2) * 2, ..self },
+        let reply = (LONG_REPLIES / n).min(LONG_DATA);
+        match random.below(16) {
+            0 if n <= WINDOWS_OF => MaxSizes { data: WINDOW + WINDOW / 2, ..self },
+            1 if n <= WINDOWS_OF => MaxSizes { reply: (WINDOW + WINDOW / 2) / n.max(2) * 2, ..self },
+            0..4 => MaxSizes { data: LONG_DATA, reply, ..self },
+            4..8 => MaxSizes { reply, ..self },
+            _ => self,
         }
     }
 
@@ -207,7 +213,8 @@ impl Profile {
         };
         let most =
             if scenario.links == Linking::Peering { most.of_real_links(scenario, limits) } else { most };
-        let is_long = limits.is_none() && most.reply == LONG_REPLIES / n && scenario.n <= LARGE;
+        let longer = scenario.links == Linking::Peering && most.reply > LONG_REPLIES / n;
+        let is_long = limits.is_none() && (most.reply == LONG_REPLIES / n || longer) && scenario.n <= LARGE;
         let most = if scenario.n > LARGE { most.of_many(n) } else { most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {
@@ -283,6 +290,10 @@ impl Profile {
         if limited && scenario.n <= LARGE && random.chance(1, 12) {
             // At the maximum, or one byte over.
             header_bytes = HEADER_MAX as u32 + random.below(2) as u32;
+        }
+        let real = scenario.links == Linking::Peering && self.limits.is_none();
+        if real && scenario.n <= LARGE && random.chance(1, HEADER_PARTS) {
+            header_bytes = HEADER_MAX as u32;
         }
         let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
         if data_max <= NARROW && random.chance(1, 3) {

@@ -4,6 +4,7 @@
 use gpc_trees::Id;
 
 use super::Process;
+use super::given::Kind;
 use crate::check::Observation;
 use crate::event::Event;
 use crate::faults::Fault;
@@ -87,7 +88,10 @@ impl World {
         end.rules.begin(greeting, hello.hiwater);
         for mut message in queued {
             message.waited_until(at);
-            end.given.push(message);
+            match message.kind() {
+                Kind::Ping | Kind::Pong => end.given.push_beat(message, end.rules.beats(), end.rules.asks()),
+                _ => end.given.push(message),
+            }
         }
         self.process(id).links.stands(now, key, &hello, proof);
         // More than the greeting may have been read before.

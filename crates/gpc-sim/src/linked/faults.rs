@@ -33,6 +33,7 @@ impl World {
     fn break_pipe(&mut self, pipe: PipeId, hard: bool, informed: [bool; 2]) {
         self.forget_intact(pipe);
         self.pipe(pipe).break_up(hard);
+        self.pipe(pipe).fills = self.linked().random.chance(1, 2);
         for side in [0, 1] {
             // The connection breaks in the middle of what was written, or behind it.
             let flies = self.pipe(pipe).bytes_in_flight(side) as u64;

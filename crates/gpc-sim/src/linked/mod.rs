@@ -52,13 +52,13 @@ use pipe::Pipe;
 use step::{PipeId, Place};
 
 /// Requests that nodes accept unacknowledged, in worlds with faults: in some of them credit runs out all the time.
-const HIWATERS: [u32; 6] = [HIWATER, HIWATER, 64, 8, 2, 1];
+const HIWATERS: [u32; 6] = [HIWATER, 8, 4, 3, 2, 1];
 
 /// Bytes that a connection holds before its writer has to wait, in worlds with faults.
-const ROOMS: [usize; 6] = [usize::MAX, usize::MAX, 1 << 20, 1 << 16, 1 << 14, 1 << 11];
+const ROOMS: [usize; 6] = [usize::MAX, 1 << 18, 1 << 15, 1 << 14, 1 << 12, 1 << 10];
 
 /// The longest message of a world is written in about this many parts at most.
-const WRITES_MAX: u64 = 32;
+const WRITES_MAX: u64 = 96;
 
 /// Latencies between two writes to a full connection: there, back, and as much again where a write is parted.
 const WAIT_LATENCIES: u64 = 4;

@@ -56,6 +56,8 @@ pub(super) struct Pipe {
     /// The run that it was opened to; a later run does not get it.
     pub(super) listener: Option<u32>,
     health: Health,
+    /// Whether it takes no bytes once it is broken; otherwise they are lost.
+    pub(super) fills: bool,
 }
 
 impl Pipe {
@@ -75,7 +77,7 @@ impl Pipe {
             taken_in: 0,
             ends_at: u64::MAX,
         };
-        Pipe { ends: [end(from, true), end(to, false)], listener: None, health: Health::Intact }
+        Pipe { ends: [end(from, true), end(to, false)], listener: None, health: Health::Intact, fills: false }
     }
 
     /// The lower and the higher id at its ends.

@@ -103,7 +103,16 @@ impl World {
         let links = &mut self.process(id).links;
         match links.table.link_mut(key) {
             Some(link) if came => link.heard = false,
-            _ => links.take_heard(key),
+            Some(_) => {
+                links.take_heard(key);
+                if !self.hears(id, peer) {
+                    self.blame(
+                        id,
+                        Some(format!("has read bytes of {peer}, and its node is not told that it lives")),
+                    );
+                }
+            }
+            None => {}
         }
         self.linked().touch(id);
     }
@@ -150,16 +159,21 @@ impl World {
         match event {
             LinkEvent::Request(request) => {
                 let rules = &mut self.linked().end(other).rules;
-                rules.request_came();
+                rules.request_came(request.call);
                 rules.body_came(false, request.call);
             }
             LinkEvent::Response(response) => {
                 self.linked().end(other).rules.body_came(true, response.call);
             }
-            LinkEvent::Refused(_) | LinkEvent::Abandoned => self.linked().end(other).rules.request_came(),
+            LinkEvent::Refused(refused) => self.linked().end(other).rules.request_came(refused.call),
+            LinkEvent::Cancel(call) => self.linked().end(other).rules.cancel_came(*call),
             LinkEvent::Credit(count) => self.linked().end(other).rules.credit_came(*count),
             LinkEvent::Window(window) => self.linked().end(other).rules.window_came(window),
-            LinkEvent::Begun { call, .. } => self.linked().end(other).rules.body_came(false, *call),
+            LinkEvent::Begun { call, .. } => {
+                let rules = &mut self.linked().end(other).rules;
+                rules.request_begun(*call);
+                rules.body_came(false, *call);
+            }
             LinkEvent::Ping => self.linked().end(other).rules.question_came(),
             LinkEvent::Unwanted(call) | LinkEvent::ReplyRefused { call, .. } => {
                 self.end_of_reply(place, *call);

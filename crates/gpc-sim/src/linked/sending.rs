@@ -2,7 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::given::{GivenMessage, Name, Origin};
+use super::given::{GivenMessage, Kind, Name, Origin};
 use super::step::Place;
 use crate::call_of::call_of;
 use crate::carry::may_come_again;
@@ -80,7 +80,12 @@ impl World {
         self.process(from).links.send(now, to, message);
         match place {
             Some((pipe, side)) => {
-                self.linked().end((pipe, 1 - side)).given.push(given);
+                let beats = matches!(given.kind(), Kind::Ping | Kind::Pong);
+                let end = self.linked().end((pipe, 1 - side));
+                match beats {
+                    true => end.given.push_beat(given, end.rules.beats(), end.rules.asks()),
+                    false => end.given.push(given),
+                }
                 cancels.into_iter().for_each(|call| self.end_of_reply((pipe, side), call));
             }
             None if opens || state != State::Absent => {

@@ -3,7 +3,7 @@
 //! Source: docs/wire.md. The rules read the frames as they are written, and do not use the code under test beyond the
 //! fixed parts of frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use chained_gpc::wire::head::{AnswerKind, CallRef, RequestHead, ResponseHead, WindowRef, parse_credit};
@@ -50,10 +50,14 @@ pub(super) struct StreamRules {
     credit: u64,
     /// Requests of the other direction that its receiver has read and not acknowledged.
     unacknowledged: u64,
+    /// Those of which ids, shape and header have not come.
+    begun: BTreeSet<CallId>,
     /// Heartbeats that the other direction has asked for.
     asked: u64,
     /// Questions that were written, and that their node has not been told about.
     questions: u64,
+    /// Questions and answers that were written.
+    beats: [u64; 2],
     /// How far the writing side lets data of the other direction go.
     windows: BTreeMap<(bool, CallId), u64>,
     bodies: BTreeMap<(bool, CallId), Body>,
@@ -85,8 +89,22 @@ impl StreamRules {
     }
 
     /// The writing side has read a request.
-    pub(super) fn request_came(&mut self) {
+    pub(super) fn request_came(&mut self, call: CallId) {
+        // One of which the first bytes have come before was counted then.
+        if !self.begun.remove(&call) {
+            self.unacknowledged += 1;
+        }
+    }
+
+    /// The writing side has read the first bytes of a request: it may be refused from now on.
+    pub(super) fn request_begun(&mut self, call: CallId) {
         self.unacknowledged += 1;
+        self.begun.insert(call);
+    }
+
+    /// The writing side has read that a call is cancelled.
+    pub(super) fn cancel_came(&mut self, call: CallId) {
+        self.begun.remove(&call);
     }
 
     /// The writing side has read a question.
@@ -99,6 +117,16 @@ impl StreamRules {
         let has_left = self.questions > 0;
         self.questions = self.questions.saturating_sub(1);
         has_left
+    }
+
+    /// Questions and answers that were written.
+    pub(super) fn beats(&self) -> [u64; 2] {
+        self.beats
+    }
+
+    /// Whether a question was written that its node has not been told about.
+    pub(super) fn asks(&self) -> bool {
+        self.questions > 0
     }
 
     /// The writing side has read the first frame of a body, whose window begins anew.
@@ -172,11 +200,13 @@ impl StreamRules {
                 more.then(|| format!("acknowledges {count} requests, more than it has read"))
             }
             Kind::Pong => {
+                self.beats[1] += 1;
                 let more = self.asked == 0;
                 self.asked = self.asked.saturating_sub(1);
                 more.then(|| "answers a question that nobody has asked".into())
             }
             Kind::Ping => {
+                self.beats[0] += 1;
                 self.questions += 1;
                 None
             }
@@ -318,7 +348,8 @@ mod tests {
         assert_wrong(&mut rules, &request(3, 0), "without credit");
         rules.credit_came(1);
         assert_eq!(rules.written(&request(4, 0)), [""; 0]);
-        rules.request_came();
+        rules.request_begun(CALL);
+        rules.request_came(CALL);
         let credit = |count: u32| frame(Kind::Credit, 0, &count.to_le_bytes());
         assert_eq!(rules.written(&credit(1)), [""; 0]);
         assert_wrong(&mut rules, &credit(1), "more than it has read");

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 use super::step::{ConnectionEvent, Place};
 use crate::faults::Fault;
 use crate::world::World;
-use chained_gpc::chain::Time;
-use chained_gpc::link::Phase;
+use chained_gpc::chain::{Input, Time};
 use chained_gpc::link::peering::LinkKey;
+use chained_gpc::link::{Arrival, Phase};
 
 /// In worlds with faults one in this many writes arrives in two parts.
 const PARTED: u64 = 8;
@@ -47,9 +47,14 @@ impl World {
 
     /// Bytes that may still be written to an end.
     fn room_to(&mut self, to: Place) -> usize {
-        let (most, broken) = (self.linked().settings.room, self.pipe(to.0).is_broken());
-        // What is written to a broken connection is lost.
-        if broken { usize::MAX } else { most.saturating_sub(self.linked().end(to).held) }
+        let most = self.linked().settings.room;
+        let pipe = self.pipe(to.0);
+        match (pipe.is_broken(), pipe.fills) {
+            (true, true) => 0,
+            // What is written is lost.
+            (true, false) => usize::MAX,
+            (false, _) => most.saturating_sub(self.linked().end(to).held),
+        }
     }
 
     /// Writes what is queued on a link, as far as the connection takes it.
@@ -167,13 +172,30 @@ impl World {
 
     /// The peer has read bytes: there is room for more.
     pub(super) fn made_room(&mut self, id: Id, key: LinkKey, now: Time) {
-        let links = &mut self.process(id).links;
-        if let Some(connection) = links.table.get_mut(key) {
-            connection.link.heard |= std::mem::take(&mut connection.blocked);
-            connection.link.question_has_left();
-            connection.link.continue_bulk(now);
-            links.note(key);
-            self.linked().touch(id);
+        let Some(connection) = self.process(id).links.table.get_mut(key) else { return };
+        let waited = std::mem::take(&mut connection.blocked);
+        connection.link.heard |= waited;
+        connection.link.question_has_left();
+        connection.link.continue_bulk(now);
+        let phase = connection.link.phase;
+        self.write(id, key);
+        if let Phase::Up(peer) = phase
+            && waited
+            && !self.hears(id, peer)
+        {
+            self.blame(id, Some(format!("is not told that {peer} has read what waited for it")));
         }
+        self.linked().touch(id);
+    }
+
+    /// Whether the chain of a process is told something of a peer: a message, that it lives, or that it is lost.
+    pub(super) fn hears(&mut self, id: Id, peer: Id) -> bool {
+        let links = &self.process(id).links;
+        let of_peer = |arrival: &Arrival| match arrival {
+            Arrival::Input(Input::Message { from, .. } | Input::Heard(from)) => *from == peer,
+            Arrival::Input(_) => false,
+            Arrival::Lost(lost) => lost.peer == peer,
+        };
+        links.arrivals.iter().any(of_peer)
     }
 }
