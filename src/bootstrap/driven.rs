@@ -112,3 +112,39 @@ impl Driven for PolledNode {
         {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::Tree;
+    use crate::runtime::{Functions, LinkKind, Peers, Placement};
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A process that goes on without driving its node kept an announcement from those below it.
+    #[test]
+    fn a_polled_node_passes_a_call_on_before_it_goes_on() {
+        let functions = Functions::new().at(Placement::Inline);
+        let (tells, told) = channel();
+        let passes = functions
+            .func("passes", move |request, _| Ok(tells.send((request.me(), request.call()))?))
+            .unwrap();
+        let (listeners, addresses) = LinkKind::Unix.listen(0..3).unwrap();
+        let peers = Peers::from(addresses);
+        let mut builders = (0..3).zip(listeners).map(|(id, listener)| {
+            Node::builder(id).functions(&functions).peers(peers.clone()).listener(listener)
+        });
+        let mut next = || builders.next().expect("there are three");
+        let (root, mut polled, last) =
+            (next().start().unwrap(), next().polled().unwrap(), next().start().unwrap());
+        let handle = root.call(Call::new(passes).ids(0..3).tree(Tree::Chain)).unwrap();
+        let here = |limit| told.recv_timeout(limit).ok().filter(|(me, _)| *me == 1);
+        let (_, call) = polled.await_item(LIMIT, here).expect("the call arrives");
+        polled.pass_on(call, LIMIT);
+        assert!(!polled.has_call(call), "it has replied");
+        handle.wait().unwrap();
+        drop(last);
+    }
+}

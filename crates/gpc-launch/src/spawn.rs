@@ -115,15 +115,17 @@ impl Spawner<'_> {
         command.arg0(name_of(&self.plan.exe));
         // The child is not a process of the launcher that has started this one.
         bootstrap::scrub(&mut command);
-        let mut process = command
+        let spawned = command
             .args(&self.plan.arguments)
             .arg(id.to_string())
             .stdin(Stdio::from(OwnedFd::from(listener)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             // Ctrl-C at the terminal must reach only the parent, which ends its children in order.
             .process_group(0)
-            .spawn()
-            .map_err(|error| ("start", error))?;
+            .spawn();
+        // With it goes the other end of the control link: if the process closes its own, a write fails at once.
+        drop(command);
+        let mut process = spawned.map_err(|error| ("start", error))?;
         if let Err(error) = send_rest(&mut control, &self.orders[told..]) {
             // The process is useless and must not stay. The result of killing it no longer matters.
             let _ = process.kill().and_then(|()| process.wait());
@@ -195,5 +197,33 @@ mod tests {
             ended.is_ok()
         };
         assert_eq!([start(), start()], [false, true]);
+    }
+
+    /// A program that closes its end of the control link without reading its orders ran on, and nobody knew of it.
+    #[test]
+    fn a_process_that_takes_no_orders_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let number = folder.path().join("number");
+        let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 600 >&- <&-", number.display());
+        let plan = Plan::new(1..2, "/bin/sh", &["-c", &script]);
+        // More than the socket holds.
+        let orders = vec![b'x'; 4 << 20];
+        let spawner = Spawner {
+            plan: &plan,
+            orders: &orders,
+            started: AtomicUsize::new(0),
+            observe: &|_| ControlFlow::Continue(()),
+            failed: AtomicBool::new(false),
+        };
+        let (mut listeners, _) = plan.link.listen(plan.ids.clone()).unwrap();
+        let (doing, _) = spawner.start_one(1, listeners.remove(0)).map(drop).unwrap_err();
+        assert_eq!(doing, "give all orders to");
+        let process: i32 = std::fs::read_to_string(number).unwrap().trim().parse().unwrap();
+        let process = rustix::process::Pid::from_raw(process).unwrap();
+        let is_there = rustix::process::test_kill_process(process).is_ok();
+        if is_there {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+        }
+        assert!(!is_there, "it runs on");
     }
 }

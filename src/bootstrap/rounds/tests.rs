@@ -159,3 +159,24 @@ fn id_0_knows_all_before_any_other_goes_on() {
     rounds.lead(&mut nodes.root(), 2, &Clock::system().limit(LIMIT), learn).unwrap();
     assert!(follower.join().unwrap());
 }
+
+/// All processes wait in their last step for id 0, which has failed in it.
+#[test]
+fn the_others_are_told_that_the_last_step_has_failed() {
+    let registered = [(); 2].map(|()| {
+        let functions = Functions::new();
+        let rounds = Rounds::register(&functions, &entry()).unwrap();
+        (functions, rounds)
+    });
+    let (listeners, addresses) = LinkKind::Unix.listen(0..2).unwrap();
+    let peers = crate::runtime::Peers::from(addresses);
+    let node = |((id, listener), (functions, _)): ((Id, Listener), &(Functions, Rounds))| {
+        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).start().unwrap()
+    };
+    let nodes: Vec<Node> = (0..2).zip(listeners).zip(&registered).map(node).collect();
+    // The call is to reach an id that does not exist, too.
+    let error = registered[0].1.go(&mut &nodes[0], None, 3, &Clock::system().limit(LIMIT)).unwrap_err();
+    let announcements = std::iter::from_fn(|| registered[1].1.announcements.pop(Duration::ZERO));
+    let last = announcements.last();
+    assert!(matches!(&last, Some(Announcement::GivenUp(why)) if *why == error.to_string()), "{error}");
+}

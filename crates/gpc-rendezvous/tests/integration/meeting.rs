@@ -318,3 +318,16 @@ fn a_service_and_tasks_are_on_one_node() {
     client.register(&handle, RankChoice::Assign, &token, "x".into(), Life::Unseen).unwrap();
     assert_eq!(client.wait(&handle, Scope::Own, None, PATIENCE).unwrap().unwrap().data, "1 1 x");
 }
+
+/// A process that anyone can start on the network announced the end of a meeting, with data of its own.
+#[test]
+fn the_functions_of_meetings_need_a_proved_link() {
+    let functions = Functions::new();
+    let _tasks = Tasks::register(&functions, 0).unwrap();
+    let nodes = LocalNodes::start(2, LinkKind::Tcp, &functions).unwrap();
+    for name in ["gpc.rendezvous.announce", "gpc.rendezvous.gather", "gpc.rendezvous.announced"] {
+        let call = Call::new(FuncHandle::named(name)).ids([0]).watch();
+        let error = nodes.node(1).call(call).unwrap().wait().unwrap_err();
+        assert!(error.to_string().contains("proves nothing"), "{name}: {error}");
+    }
+}

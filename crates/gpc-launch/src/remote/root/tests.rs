@@ -163,3 +163,20 @@ fn a_command_that_ends_at_once_is_named() {
     let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
     assert!(error.starts_with("1 process could not be started\nid 1, host a: exit status "), "{error}");
 }
+
+/// A caller that asks why an id was lost may ask before the agent has reported it.
+#[test]
+fn a_wait_for_the_reason_ends_with_the_report() {
+    let mut here = supervisor(true);
+    let launch = launch(&here);
+    let (asks, asked) = channel();
+    let (tells, told) = channel();
+    thread::spawn(move || {
+        asks.send(()).unwrap();
+        tells.send(launch.why_lost(2, Duration::from_secs(3600)))
+    });
+    asked.recv().unwrap();
+    here.record_reports(vec![loss(2, 1, "its host is gone")]);
+    let why = told.recv_timeout(Duration::from_secs(30)).expect("the report wakes the caller");
+    assert_eq!(why.as_deref(), Some("its host is gone"));
+}
