@@ -308,6 +308,26 @@ fn two_groups_become_one_the_lower_number_in_front() {
     says(&nodes.refused(process(high, 0), merge(low, high)), FaultKind::NotMember, "is of the first");
 }
 
+/// A merge waits at one process when the other group, which was merged itself, is freed: nobody can enter it any more.
+#[test]
+fn a_merge_ends_when_either_of_its_groups_is_freed() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let merge = |first, second| Request::Merge { first, second, limit: None };
+    for merged_is_first in [true, false] {
+        let [before, low, high] = [(); 3].map(|()| nodes.group(1, OnDeath::Kill));
+        nodes.asks(process(low, 0), merge(low, high));
+        let merged = nodes.ask(process(high, 0), merge(high, low));
+        let Ok(Answer::Group(both)) = merged else { panic!("{merged:?}") };
+        // In the merge, the lower number is first.
+        let other = if merged_is_first { nodes.group(1, OnDeath::Kill) } else { before };
+        let serial = nodes.asks(process(other, 0), merge(other, both));
+        assert_eq!(nodes.answer(process(other, 0), serial), None);
+        nodes.ask(TOOL, Request::Free(both)).unwrap();
+        let fault = nodes.answer(process(other, 0), serial).expect("it waits for nobody").unwrap_err();
+        says(&fault, FaultKind::NoGroup, &both.to_string());
+    }
+}
+
 #[test]
 fn a_group_that_is_freed_goes_with_its_last_process_and_its_deaths_are_told_before() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
