@@ -252,6 +252,24 @@ mod tests {
         assert!(why.contains("that it has credit for"), "{why}");
     }
 
+    #[test]
+    fn a_request_that_has_not_begun_to_leave_gives_its_credit_back() {
+        let call = CallId { root: 0, sequence: 1 };
+        let answered = Event::Response(Response { call, answer: Answer::Completed });
+        for ends in [Some(answered), None] {
+            let mut link = Link::new(Phase::Up(1));
+            let (data, _) = crate::wire::Body::arriving(WINDOW);
+            link.outbox.grant(1);
+            link.push(Message::Request(Request { data, ..Request::new(call, IdList::range(1..2)) }.into()));
+            assert_eq!(link.outbox.credit(), 0);
+            match ends {
+                Some(answered) => drop(heed(&mut link, at(0), answered)),
+                None => link.push(Message::Cancel(call)),
+            }
+            assert!(link.outbox.credit() == 1 && link.outbox.is_idle());
+        }
+    }
+
     /// A child that had another parent was still sent the data of its request. Where the call ended before they had
     /// come, the link waited for them for ever, and held what it had.
     #[test]

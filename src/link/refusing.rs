@@ -198,6 +198,17 @@ mod tests {
         assert_eq!(link.unfinished, Some(at(9)));
     }
 
+    /// However many requests are refused, a peer that keeps to its credit is not cut off.
+    #[test]
+    fn refused_requests_give_their_credit_back() {
+        let mut link = link();
+        for sequence in 0..2 * u64::from(HIWATER) {
+            begun(&mut link, &[(sequence, 3)]);
+            link.expire_unfinished(at(3), 1).unwrap();
+        }
+        assert!(link.unacknowledged < HIWATER, "{} are not acknowledged", link.unacknowledged);
+    }
+
     /// A peer without credit is not answered for what it has begun to send: its link ends.
     #[test]
     fn who_has_no_credit_is_not_refused_politely() {

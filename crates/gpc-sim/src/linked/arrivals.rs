@@ -10,7 +10,7 @@ use crate::world::World;
 use chained_gpc::chain::Input;
 use chained_gpc::link::{Arrival, Lost, UnsentRequests};
 use chained_gpc::wire::message::{Answer, Response};
-use chained_gpc::wire::{CallId, Message};
+use chained_gpc::wire::{CallId, Message, Stage};
 
 impl World {
     /// Lets the links of all processes that have something to do go on: inputs for their chains, and writes.
@@ -20,6 +20,7 @@ impl World {
             if self.hosts.is_up(id) {
                 self.take_in_arrivals_of(id);
                 self.flush(id);
+                self.nothing_waits_to_be_written(id);
                 self.await_deadline(id);
             }
         }
@@ -104,7 +105,9 @@ impl World {
                 self.blame(id, Some(format!("hears {name:?} of {from} before {before:?}")));
                 GivenMessage::new(&message, Origin::ByNode, self.now)
             }
-            None if is_of_links(name.kind, &message) => GivenMessage::new(&message, Origin::Lie, self.now),
+            // The link of the peer has refused a request that its chain never had: that counts as an answer.
+            None if is_refusal(&message) => GivenMessage::new(&message, Origin::ByNode, self.now),
+            None if is_of_links(name.kind) => GivenMessage::new(&message, Origin::Lie, self.now),
             None => {
                 self.blame(id, Some(format!("hears {name:?} of {from}, which was not sent on this link")));
                 GivenMessage::new(&message, Origin::Lie, self.now)
@@ -194,10 +197,17 @@ impl World {
 
 /// Whether a link itself sends such messages: a question whether an old run lives, and a cancel of a reply that is of
 /// no use.
-fn is_of_links(kind: Kind, message: &Message) -> bool {
+fn is_of_links(kind: Kind) -> bool {
+    matches!(kind, Kind::Ping | Kind::Cancel)
+}
+
+/// Whether it refuses a request before anything is executed.
+fn is_refusal(message: &Message) -> bool {
     match message {
-        Message::Response(Response { answer: Answer::Failed(_), .. }) => true,
-        _ => matches!(kind, Kind::Ping | Kind::Cancel),
+        Message::Response(Response { answer: Answer::Failed(failure), .. }) => {
+            failure.cause.stage == Stage::Setup
+        }
+        _ => false,
     }
 }
 

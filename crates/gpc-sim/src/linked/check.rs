@@ -3,6 +3,7 @@
 use gpc_trees::Id;
 
 use super::Linked;
+use super::connection::Connection;
 use super::step::Place;
 use crate::check::Violation;
 use crate::world::World;
@@ -20,6 +21,19 @@ impl World {
         let wrong = &mut self.linked().wrong;
         if wrong.len() < WRONG_MAX {
             wrong.push(Violation { checker: NAME, at_ns, what: format!("id {id} {what}") });
+        }
+    }
+
+    /// Checks that whatever may leave on a link is written, or marked to be: nothing waits for another event.
+    pub(super) fn nothing_waits_to_be_written(&mut self, id: Id) {
+        let waits = |connection: &mut Connection| {
+            let Connection { link, blocked, .. } = connection;
+            let Phase::Up(peer) = link.phase else { return None };
+            (!*blocked && !link.marked && link.outbox.is_ready()).then_some(peer)
+        };
+        let peer = self.process(id).links.table.values_mut().find_map(waits);
+        if let Some(peer) = peer {
+            self.blame(id, Some(format!("has bytes for {peer} that nobody writes")));
         }
     }
 
