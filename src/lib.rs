@@ -107,10 +107,10 @@
 //! # Functions that call
 //!
 //! A function makes calls with [`Request::caller`]; they inherit the rest of the time limit of the call that runs the
-//! function. On a worker, the function may wait for them. A wait that cannot end (on the thread that drives the node,
-//! or where the call needs the very worker that waits) fails at once with [`CallError::Deadlock`]. Three ways out:
-//! another [executor](Placement::Executor), a [deferred](Functions::deferring) reply, or [`CallHandle::on_end`].
-//! [`Caller`] has an example.
+//! function. Unless it is [inline](Placement::Inline), the function may wait for them. A wait that cannot end (on the
+//! thread that drives the node, or where the call needs the very worker that waits) fails at once with
+//! [`CallError::Deadlock`]. Three ways out: another [executor](Placement::Executor), a [deferred](Functions::deferring)
+//! reply, or [`CallHandle::on_end`]. [`Caller`] has an example.
 //!
 //! # Loops of your own
 //!
@@ -311,6 +311,7 @@
 //! | `event_loop`, `loop_state` | the turn; what the loop remembers, by role |
 //! | `looking` | polls, then sleeps |
 //! | `on_the_spot` | reads links, and executes short calls where they were read |
+//! | `lead`, `guard` | the driving thread runs functions, and another takes over; notices long functions |
 //! | `executor`, `executor_names` | runs functions on workers or inline; names of executors |
 //! | `alarm`, `clock`, `budget` | timer; the only place that reads the time; bound on a turn |
 //! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |

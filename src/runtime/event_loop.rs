@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::completion::Success;
 use super::connections::{Connections, LISTENER};
-use super::executor::Executor;
+use super::executor::{Executor, WorkerJob};
 use super::loop_state::{Idle, Looking, OwnCalls, Turn, UNBOUNDED};
 use super::mailbox::{Mailbox, Slots};
 use super::readiness::Readiness;
@@ -147,16 +147,42 @@ impl EventLoop {
         self.control_link.is_some()
     }
 
-    /// Turns until the node has ended.
+    /// Turns until a default function is to run outside the loop; `None` when the node has ended.
     #[inline(never)]
-    pub(super) fn run(&mut self) -> io::Result<()> {
+    pub(super) fn run_until_function(&mut self) -> io::Result<Option<WorkerJob>> {
         self.mailbox.waiters.drive();
         waiting::driving(|| {
             while self.ending != Ending::Ended {
+                if let Some(job) = self.executor.take_due() {
+                    return Ok(Some(job));
+                }
                 self.turn(SLEEP_MAX, UNBOUNDED)?;
             }
-            Ok(())
+            Ok(None)
         })
+    }
+
+    /// The thread that drives the node leaves it for a while.
+    pub(super) fn leave(&mut self) {
+        self.mailbox.waiters.leave();
+    }
+
+    /// The thread that drives the node is back, with the result of a function; what follows from that is written.
+    pub(super) fn come_back(&mut self, ran: Input) {
+        self.mailbox.waiters.drive();
+        waiting::driving(|| {
+            self.clock.go_on();
+            self.executor.last_was_short();
+            if self.has_mail() {
+                // What the function has sent, such as the reply of its token, comes before its result.
+                return self.mailbox.result(ran);
+            }
+            self.executor.heed(&ran);
+            self.apply(ran);
+            self.take_in();
+            self.connections.flush(&self.clock);
+            self.take_in();
+        });
     }
 
     /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a

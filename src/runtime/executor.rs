@@ -30,6 +30,10 @@ pub(super) struct Executor {
     used: UsedFunctions,
     /// By class: the default workers, then those of the named executors.
     workers: Vec<Workers>,
+    /// The job that the driving thread runs outside its loop, at most one: it has the only default worker.
+    due: Option<WorkerJob>,
+    /// Whether the driving thread runs default functions so.
+    leads: bool,
     /// Functions that run on workers, and those that hold a token to reply with: at most one for each call in flight.
     runs: HashMap<CallId, Arc<Run>>,
 }
@@ -39,12 +43,27 @@ pub(super) struct Executor {
 #[derive(Default)]
 struct UsedFunctions {
     entries: Vec<(u64, Entry)>,
+    /// How often the driving thread's function of this place was long, one after the other; behind [`LONG`], how often
+    /// it went to a worker since.
+    long: Vec<u8>,
     places: HashMap<u64, usize, QuickHash>,
     /// The index of the function that was used last: most calls have the same function as the call before.
     last: usize,
+    /// That of the function that ran outside the loop last.
+    outside: usize,
 }
 
 impl UsedFunctions {
+    /// Whether the last function is one for the driving thread: it was not long the last times, or that is some time
+    /// ago.
+    fn takes_outside(&mut self) -> bool {
+        let Some(long) = self.long.get_mut(self.last) else { return true };
+        if *long >= LONG {
+            *long = if *long == LONG + LONG_RUNS { LONG - 1 } else { *long + 1 };
+        }
+        *long < LONG
+    }
+
     /// The function of this handle; `None` if there is none.
     #[inline(always)]
     fn get(&mut self, functions: &Functions, handle: u64) -> Option<&Entry> {
@@ -66,6 +85,7 @@ impl UsedFunctions {
                 Some(place) => *place,
                 None => {
                     self.entries.push((handle, functions.entry(handle)?));
+                    self.long.push(0);
                     let place = self.entries.len() - 1;
                     self.places.insert(handle, place);
                     place
@@ -88,8 +108,14 @@ enum Workers {
     Pool(rayon::ThreadPool),
 }
 
-/// A job for another thread.
-struct WorkerJob {
+/// A function that was long so often goes to a worker at once.
+const LONG: u8 = 2;
+
+/// So many times, and then the driving thread tries it again.
+const LONG_RUNS: u8 = 64;
+
+/// A job that does not run inside the loop.
+pub(super) struct WorkerJob {
     job: Job,
     run: Arc<Run>,
 }
@@ -106,7 +132,9 @@ impl Executor {
             }
         });
         let workers = workers.collect::<io::Result<Vec<Workers>>>()?;
-        Ok(Executor { side: side.clone(), used: UsedFunctions::default(), workers, runs: HashMap::new() })
+        let leads = matches!(workers.first(), Some(Workers::Threads { .. }));
+        let used = UsedFunctions::default();
+        Ok(Executor { side: side.clone(), used, workers, due: None, leads, runs: HashMap::new() })
     }
 
     /// Returns the function of a handle if it qualifies for the fast path: it runs on this thread, and its reply is
@@ -154,9 +182,43 @@ impl Executor {
         }
     }
 
+    /// The job that is to run outside the loop, if there is one.
+    #[inline]
+    pub(super) fn take_due(&mut self) -> Option<WorkerJob> {
+        self.due.take()
+    }
+
+    /// The job is still to run outside the loop.
+    pub(super) fn put_back(&mut self, job: WorkerJob) {
+        self.due = Some(job);
+    }
+
+    /// The function that ran outside the loop last has returned in time.
+    pub(super) fn last_was_short(&mut self) {
+        if let Some(long) = self.used.long.get_mut(self.used.outside) {
+            *long = 0;
+        }
+    }
+
+    /// It has not.
+    pub(super) fn last_was_long(&mut self) {
+        if let Some(long) = self.used.long.get_mut(self.used.outside) {
+            *long = long.saturating_add(1).min(LONG);
+        }
+    }
+
+    /// A job that was to run outside the loop runs on a worker, as all default functions do from now on.
+    pub(super) fn hand_to_worker(&mut self, WorkerJob { job, .. }: WorkerJob) {
+        self.leads = false;
+        // A worker's result comes by mail.
+        let _ = self.run(job);
+    }
+
     /// Runs a job, or passes it to a worker. Returns the result if there is one at once.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
-        let Executor { side, used, workers, runs } = self;
+        let Executor { side, used, workers, due, leads, runs } = self;
+        let _ = used.get(&side.functions, handle(&job));
+        let goes_outside = *leads && used.takes_outside();
         let entry = used.entry(&side.functions, handle(&job));
         let class = match &entry {
             Ok(entry) => match side.executors.class(&entry.placement) {
@@ -167,6 +229,13 @@ impl Executor {
         };
         let inline = entry.as_ref().is_ok_and(|entry| entry.placement == Placement::Inline);
         match workers.get_mut(usize::from(class)) {
+            Some(Workers::Threads { class: 0, .. }) if !inline && goes_outside => {
+                let run = Arc::<Run>::default();
+                runs.insert(job.call, run.clone());
+                used.outside = used.last;
+                *due = Some(WorkerJob { job, run });
+                None
+            }
             Some(Workers::Threads { class, count, started, jobs }) if !inline => {
                 let call = job.call;
                 if *started < *count {
@@ -285,7 +354,7 @@ fn may_defer(job: &Job) -> bool {
 }
 
 /// Runs the function of a job to its end, on a worker of a class.
-fn on_worker(side: &Arc<Side>, class: u8, WorkerJob { job, run }: WorkerJob) -> Input {
+pub(super) fn on_worker(side: &Arc<Side>, class: u8, WorkerJob { job, run }: WorkerJob) -> Input {
     let (call, number) = (job.call, handle(&job));
     let entry = side.functions.entry(number);
     let name = entry.as_ref().ok().map(|entry| entry.name.clone());

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gpc_trees::{Id, Ids};
@@ -20,6 +21,7 @@ use super::events::Events;
 use super::front::Front;
 use super::functions::Functions;
 use super::handle::CallHandle;
+use super::lead::Lead;
 use super::mailbox::{COMMANDS, Unsent};
 use super::meeting::Meeting;
 use super::membership_error::{CHANGE_LIMIT, MembershipError};
@@ -45,15 +47,10 @@ impl Builder {
     /// # Errors
     /// The system's: no descriptors, no threads, a listener that cannot be used.
     pub fn start(self) -> io::Result<Node> {
-        let (front, mut event_loop) = self.build(false, COMMANDS)?;
-        let me = front.side.id;
-        let run = move || {
-            if let Err(error) = event_loop.run() {
-                error!(id = me, %error, "the event loop broke off");
-            }
-        };
-        let thread = thread::Builder::new().name(format!("gpc-{me}")).spawn(run)?;
-        Ok(Node { front, thread: Some(thread) })
+        let (front, event_loop) = self.build(false, COMMANDS)?;
+        let lead = Lead::new(front.side.id, front.side.clone(), event_loop);
+        lead.start()?;
+        Ok(Node { front, lead: Some(lead) })
     }
 
     /// Creates a node without a thread: [`PolledNode::progress`] drives it, and runs its functions.
@@ -72,9 +69,9 @@ impl Builder {
     /// # Errors
     /// As for [`start`](Self::start), and the system's, of the poll itself.
     pub fn serve(self, control_link: UnixStream) -> io::Result<()> {
-        let (_, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
+        let (front, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
         event_loop.end_with_control_link(control_link)?;
-        event_loop.run()
+        Lead::new(front.side.id, front.side, event_loop).serve()
     }
 }
 
@@ -125,7 +122,7 @@ impl Builder {
 /// ```
 pub struct Node {
     front: Front,
-    thread: Option<JoinHandle<()>>,
+    lead: Option<Arc<Lead>>,
 }
 
 impl Node {
@@ -339,9 +336,9 @@ impl Node {
     }
 
     fn end(&mut self, limit: Duration) {
-        let Some(thread) = self.thread.take() else { return };
-        if thread.thread().id() == thread::current().id() {
-            // Dropped by a function or a continuation of its own: the node ends after this turn, unawaited.
+        let Some(lead) = self.lead.take() else { return };
+        if self.front.side.mailbox.waiters.is_driver() {
+            // Dropped by an inline function or a continuation of its own: the node ends after this turn, unawaited.
             let side = self.front.side.clone();
             let ask = move |room| side.mailbox.command(Command::Shutdown { limit }, room);
             if ask(Duration::ZERO) == Err(Unsent::Full) {
@@ -353,13 +350,12 @@ impl Node {
             }
             return;
         }
-        // A loop that frees no place cannot be joined. One that has ended accepts no command, and can be joined.
+        waiting::give_away();
+        // A loop that frees no place cannot be waited for. One that has ended accepts no command.
         while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full)
         {
         }
-        if thread.join().is_err() {
-            error!(id = self.front.side.id, "the event loop's thread panicked");
-        }
+        lead.wait_for_end();
     }
 }
 

@@ -44,6 +44,11 @@ impl Waiters {
         self.driver.store(this_thread(), Ordering::Relaxed);
     }
 
+    /// Records that no thread drives the node.
+    pub(super) fn leave(&self) {
+        self.driver.store(0, Ordering::Relaxed);
+    }
+
     /// Whether this thread drives the node.
     pub(super) fn is_driver(&self) -> bool {
         self.driver.load(Ordering::Relaxed) == this_thread()

@@ -36,6 +36,29 @@ thread_local! {
     /// Whether this thread is inside the event loop of a node.
     static DRIVING: Cell<bool> = const { Cell::new(false) };
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+    /// The event loop that this thread has left.
+    static LEFT: RefCell<Option<Arc<dyn LeftLoop>>> = const { RefCell::new(None) };
+}
+
+/// An event loop that its thread has left to run a function.
+pub(super) trait LeftLoop {
+    /// Has another thread take it now.
+    fn give_away(self: Arc<Self>);
+}
+
+/// Runs a function on a thread that has left its event loop for it.
+pub(super) fn outside<T>(left: Arc<dyn LeftLoop>, run: impl FnOnce() -> T) -> T {
+    let before = LEFT.replace(Some(left));
+    let result = run();
+    LEFT.set(before);
+    result
+}
+
+/// This thread is about to wait: if it has left an event loop, another thread takes that now.
+pub(super) fn give_away() {
+    if let Some(left) = LEFT.with_borrow(Clone::clone) {
+        left.give_away();
+    }
 }
 
 /// Runs a closure as the event loop of a node.
@@ -105,6 +128,8 @@ pub(super) fn begin<'a>(
     if mailbox.waiters.is_driver() {
         return Err(CallError::NotDriven);
     }
+    // Another thread goes on meanwhile, if this one has left a loop.
+    give_away();
     let caller = with_running(|running| running.call);
     let waits = Waits { mailbox, ticket, caller };
     // Functions of other nodes are not registered here.

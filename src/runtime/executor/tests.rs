@@ -56,7 +56,7 @@ fn each_function_runs_where_it_is_placed() {
     let funcs = [("default", Placement::Default), ("inline", Placement::Inline), ("io", at("io"))]
         .map(|(name, placement)| names_its_thread(&functions, placement, name));
     // Twice in turn, so that each is looked up anew.
-    let threads = ["gpc-7-worker", "gpc-7", "gpc-7-io-0"].into_iter().cycle();
+    let threads = ["gpc-7", "gpc-7", "gpc-7-io-0"].into_iter().cycle();
     let node = Node::builder(7).functions(&functions).executor("io", 1).start().unwrap();
     for (func, name) in funcs.into_iter().cycle().zip(threads).take(6) {
         let outcome = node.call(Call::new(func).ids([7]).partial()).unwrap().wait().unwrap();

@@ -7,8 +7,8 @@ use chained_gpc::runtime::{Builder, FunctionResult};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Message, Request, Response};
 use chained_gpc::{
-    Call, CallError, Cause, CauseKind, Coverage, Failure, Functions, IdList, LinkKind, Reply, Stage, Status,
-    Streaming, WithCode,
+    Call, CallError, Cause, CauseKind, Coverage, Failure, Functions, IdList, LinkKind, PeerEvent,
+    PeerEventKind, Reply, Stage, Status, Streaming, WithCode,
 };
 use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::Tree;
@@ -153,6 +153,7 @@ fn a_kind_that_nobody_on_the_way_knows_reaches_the_caller_as_it_is() {
         let relay = node(1, &functions, [(2, address)]);
         let root = node(0, &functions, [(1, relay.address().expect("it listens").clone())]);
         let kind = CauseKind::from_number(60_000);
+        let events = relay.events().unwrap();
         for partial in [false, true] {
             let call = Call::new(who).ids(0..3).tree(Tree::Chain);
             let handle = root.call(if partial { call.partial() } else { call }).unwrap();
@@ -170,6 +171,10 @@ fn a_kind_that_nobody_on_the_way_knows_reaches_the_caller_as_it_is() {
                 Err(error) => assert_eq!((partial, error.cause()), (false, Some(&cause))),
             }
             assert!(matches!(cause.kind, CauseKind::Other(other) if other.number() == 60_000));
+            drop(peer);
+            // The next request is not to go out on a link of which the relay does not know that it has ended.
+            let lost = |event: PeerEvent| event.id == 2 && matches!(event.kind, PeerEventKind::Lost { .. });
+            while !lost(events.recv_within(LIMIT).unwrap()) {}
         }
     });
 }

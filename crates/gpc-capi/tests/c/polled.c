@@ -126,7 +126,7 @@ int main(void) {
     CHECK(ended == CGPC_OK);
     OK(cgpc_pause(contexts[0], 1000000));
     IS(CGPC_ERR_SYSTEM, cgpc_pause(contexts[0], (uint64_t)3600 * 1000000));
-    /* Links, functions and pauses have started none: two are of the other context, for its node and its functions. */
+    /* Links, functions and pauses have started none: two are of the other context, for its node, and to guard its functions. */
     CHECK(thread_count() == 3);
     finalize_all(contexts, 2);
     /* The system lists a thread a moment longer than it runs: less than the 10 seconds that this waits. */

@@ -183,10 +183,10 @@ fn told_in_proc(mark: &str) -> Vec<(u32, Vec<u8>)> {
 }
 
 /// Whether a worker of a node has been started, because the node has had a request.
-fn has_worker(pid: u32) -> bool {
+fn has_run_a_function(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
-    names.any(|name| name.starts_with("gpc-") && name.ends_with("-worker\n"))
+    names.any(|name| name == "gpc-guard\n")
 }
 
 fn assert_not_told(told: &[(u32, Vec<u8>)], secret: &Secret) {
@@ -208,7 +208,7 @@ fn the_secret_of_a_launch_is_on_control_links_alone() {
         traced("call sleep -n 4 --link tcp --forward-first --header 100s --time-limit 110s", &prefix);
     let running = Running::start(command, folder.path());
     until("all three were told over TCP to sleep, and do", || {
-        let asleep = running.told().iter().filter(|(pid, _)| has_worker(*pid)).count();
+        let asleep = running.told().iter().filter(|(pid, _)| has_run_a_function(*pid)).count();
         asleep == 4
     });
     let (told, mark) = (running.told(), running.mark.clone());

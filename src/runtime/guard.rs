@@ -1,0 +1,234 @@
+//! The guard of a process: a thread that notices when a function keeps a node's event loop from going on.
+//!
+//! The thread that drives a node also runs its default functions, see [`lead`](super::lead). Before each it sets a
+//! timer of the node, which costs one system call and wakes nobody while functions are short: the next one sets the
+//! timer anew. When a timer expires, the guard has another thread take the loop. All nodes of a process have one guard.
+//! It is started when the first function runs, and asleep while none does; it ends with the last node.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tracing::error;
+
+/// Timers that expire at the same time, and are seen at once.
+const EVENTS: usize = 64;
+
+/// What is done when a timer expires.
+pub(super) trait Guarded: Send + Sync {
+    /// The timer has expired.
+    fn expired(self: Arc<Self>);
+}
+
+/// The token of the waker, which no timer has.
+const WAKER: Token = Token(usize::MAX);
+
+/// The guard of this process, while there are timers. A child that was forked has no guard thread of its parent, and
+/// gets its own.
+static GUARD: Mutex<Option<(u32, Arc<Guard>)>> = Mutex::new(None);
+
+/// See the module.
+struct Guard {
+    registry: Registry,
+    waker: Waker,
+    /// Whether no timer is left: the thread ends.
+    ended: AtomicBool,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Default)]
+struct Watched {
+    next: usize,
+    /// As many as there are nodes that have run functions.
+    by_token: HashMap<usize, Weak<dyn Guarded>>,
+}
+
+/// A timer that the guard watches.
+pub(super) struct Timer {
+    timer: OwnedFd,
+    token: usize,
+    guard: Arc<Guard>,
+}
+
+impl Timer {
+    /// Has the guard watch a timer, which is not set yet.
+    ///
+    /// # Errors
+    /// The system's: no descriptors, no threads.
+    pub(super) fn watched(who: Weak<dyn Guarded>) -> io::Result<Timer> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // Held until the guard has the timer, so that it does not end meanwhile.
+        let mut running = running();
+        let guard = guard(&mut running)?;
+        let mut watched = guard.watched();
+        let token = watched.next;
+        watched.next += 1;
+        watched.by_token.insert(token, who);
+        drop(watched);
+        drop(running);
+        let timer = Timer { timer, token, guard };
+        timer.guard.registry.register(
+            &mut SourceFd(&timer.timer.as_raw_fd()),
+            Token(token),
+            Interest::READABLE,
+        )?;
+        Ok(timer)
+    }
+
+    /// Sets it to expire after this time, and not before.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn set(&self, after: Duration) -> io::Result<()> {
+        let seconds = i64::try_from(after.as_secs()).unwrap_or(i64::MAX);
+        let it_value = Timespec { tv_sec: seconds, tv_nsec: after.subsec_nanos().into() };
+        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval, it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec).map(drop)?;
+        Ok(())
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // Closing the timer takes it out of the poll all the same.
+        let _ = self.guard.registry.deregister(&mut SourceFd(&self.timer.as_raw_fd()));
+        let mut running = running();
+        let mut watched = self.guard.watched();
+        watched.by_token.remove(&self.token);
+        if watched.by_token.is_empty() {
+            running.take_if(|(_, guard)| Arc::ptr_eq(guard, &self.guard));
+            self.guard.ended.store(true, Ordering::SeqCst);
+            if let Err(error) = self.guard.waker.wake() {
+                error!(%error, "the guard of functions stays, though no node needs it");
+            }
+        }
+    }
+}
+
+impl Guard {
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        // No code panics while it holds the lock.
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut poll: Poll) {
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.ended.load(Ordering::SeqCst) {
+            match poll.poll(&mut events, None) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return error!(%error, "the guard of functions broke off"),
+                Ok(()) => {}
+            }
+            for event in &events {
+                let Token(token) = event.token();
+                let who = self.watched().by_token.get(&token).and_then(Weak::upgrade);
+                if let Some(who) = who {
+                    who.expired();
+                }
+            }
+        }
+    }
+}
+
+fn running() -> MutexGuard<'static, Option<(u32, Arc<Guard>)>> {
+    // No code panics while it holds the lock.
+    GUARD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The guard of this process, which is started if there is none.
+fn guard(running: &mut Option<(u32, Arc<Guard>)>) -> io::Result<Arc<Guard>> {
+    let process = std::process::id();
+    if let Some((of, guard)) = running
+        && *of == process
+    {
+        return Ok(guard.clone());
+    }
+    let poll = Poll::new()?;
+    let made = Arc::new(Guard {
+        registry: poll.registry().try_clone()?,
+        waker: Waker::new(poll.registry(), WAKER)?,
+        ended: AtomicBool::new(false),
+        watched: Mutex::default(),
+    });
+    let runs = made.clone();
+    thread::Builder::new().name("gpc-guard".into()).spawn(move || runs.run(poll))?;
+    *running = Some((process, made.clone()));
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    struct Told(Mutex<Sender<u8>>, u8);
+
+    impl Guarded for Told {
+        fn expired(self: Arc<Self>) {
+            // The receiver may be gone at the end of a test.
+            let _ = self.0.lock().unwrap().send(self.1);
+        }
+    }
+
+    fn told(name: u8) -> (Arc<Told>, Receiver<u8>) {
+        let (sender, receiver) = channel();
+        (Arc::new(Told(Mutex::new(sender), name)), receiver)
+    }
+
+    fn timer(who: &Arc<Told>) -> Timer {
+        let who: Weak<dyn Guarded> = Arc::<Told>::downgrade(who);
+        Timer::watched(who).unwrap()
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn each_node_is_told_of_its_own_timer_and_each_time_it_expires() {
+        let [(one, ones), (two, twos)] = [told(1), told(2)];
+        let (first, second) = (timer(&one), timer(&two));
+        for _ in 0..3 {
+            first.set(Duration::from_micros(100)).unwrap();
+            assert_eq!(ones.recv_timeout(LONG), Ok(1));
+            second.set(Duration::from_micros(1)).unwrap();
+            assert_eq!(twos.recv_timeout(LONG), Ok(2));
+        }
+        assert!(ones.try_recv().is_err() && twos.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_timer_that_is_set_anew_expires_at_its_last_time_alone() {
+        let [(one, ones), (two, twos)] = [told(1), told(2)];
+        let (first, second) = (timer(&one), timer(&two));
+        first.set(Duration::from_secs(3600)).unwrap();
+        second.set(Duration::from_micros(100)).unwrap();
+        assert_eq!(twos.recv_timeout(LONG), Ok(2));
+        assert!(ones.try_recv().is_err(), "it has an hour left");
+        first.set(Duration::from_micros(1)).unwrap();
+        assert_eq!(ones.recv_timeout(LONG), Ok(1));
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_not_told_and_leaves_nothing() {
+        let (one, ones) = told(1);
+        let first = timer(&one);
+        let (token, guard) = (first.token, first.guard.clone());
+        assert!(guard.watched().by_token.contains_key(&token));
+        first.set(Duration::from_millis(1)).unwrap();
+        drop(first);
+        assert!(!guard.watched().by_token.contains_key(&token));
+        drop(one);
+        assert!(ones.recv().is_err());
+    }
+}
