@@ -235,8 +235,8 @@ impl Builder {
     }
 
     /// Declares this the first run of its id: no other process has had the id in this job, as the program that starts
-    /// the processes knows. Then the node takes part in any [partial call](Call::partial), however young it is. By
-    /// default an earlier run may have executed the call, and [`restart_margin`](Self::restart_margin) decides.
+    /// the processes knows. Then the node takes part in any [partial call](crate::Call::partial), however young it is.
+    /// By default an earlier run may have executed the call, and [`restart_margin`](Self::restart_margin) decides.
     ///
     /// A process that may be the second of its id must not set it: it would execute calls again.
     pub fn first_run(mut self) -> Builder {
@@ -244,9 +244,10 @@ impl Builder {
         self
     }
 
-    /// Sets how much older than a [partial call](Call::partial) a node must be to accept the call from an adopter,
-    /// unless it is the [first run](Self::first_run) of its id. The adopter may repeat a request that an earlier run
-    /// has executed. The margin must exceed the time that a request may be in flight. One second by default.
+    /// Sets how much older than a [partial call](crate::Call::partial) a node must be to accept the call from an
+    /// adopter, unless it is the [first run](Self::first_run) of its id. The adopter may repeat a request that an
+    /// earlier run has executed. The margin must exceed the time that a request may be in flight. One second by
+    /// default.
     pub fn restart_margin(mut self, margin: Duration) -> Builder {
         self.config.restart_margin = margin;
         self
