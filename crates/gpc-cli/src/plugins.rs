@@ -45,7 +45,7 @@ pub(crate) fn load(paths: &[PathBuf], functions: &Functions) -> Result<(), Refus
     Ok(())
 }
 
-/// What has registered the names that are taken, by the error of who registers one again.
+/// The plug-in that has registered each taken name, by the error that a second registration gets.
 #[derive(Default)]
 struct Taken(HashMap<String, String>);
 

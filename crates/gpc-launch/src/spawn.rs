@@ -199,7 +199,7 @@ mod tests {
         assert_eq!([start(), start()], [false, true]);
     }
 
-    /// A program that closes its end of the control link without reading its orders ran on, and nobody knew of it.
+    /// A program that closes its end of the control link without reading its orders ran on unnoticed.
     #[test]
     fn a_process_that_takes_no_orders_is_ended() {
         let folder = tempfile::tempdir().unwrap();

@@ -120,7 +120,7 @@ static void wrong(void) {
     CHECK(none.releases == 5);
     IS(CGPC_ERR_DATA, cgpc_deliver(context, 0, "no message", 10));
     IS(CGPC_ERR_ARGUMENT, cgpc_deliver(context, 0, NULL, 1));
-    OK(cgpc_peer_lost(context, 77, "of whom nobody has heard"));
+    OK(cgpc_peer_lost(context, 77, "an id that does not exist"));
     OK(cgpc_writable(context, 77));
     OK(cgpc_finalize(context, 0));
     CHECK(none.releases == 6);

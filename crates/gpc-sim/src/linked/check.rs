@@ -33,7 +33,7 @@ impl World {
         };
         let peer = self.process(id).links.table.values_mut().find_map(waits);
         if let Some(peer) = peer {
-            self.blame(id, Some(format!("has bytes for {peer} that nobody writes")));
+            self.blame(id, Some(format!("has bytes for {peer} that its driver does not write")));
         }
     }
 

@@ -140,7 +140,7 @@ impl Pair {
     }
 }
 
-/// A port at which nobody listens.
+/// A port without a listener.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
