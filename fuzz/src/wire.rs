@@ -230,9 +230,10 @@ pub fn same_event(one: &Event, two: &Event) -> bool {
         (Event::Hello(one), Event::Hello(two)) => one == two,
         (Event::Request(one), Event::Request(two)) => same_request(one, two),
         (Event::Response(one), Event::Response(two)) => same_response(one, two),
-        (Event::Oversized { call: one, bytes: some }, Event::Oversized { call: two, bytes: others }) => {
-            (one, some) == (two, others)
-        }
+        (
+            Event::Oversized { call: one, bytes: some, .. },
+            Event::Oversized { call: two, bytes: others, .. },
+        ) => (one, some) == (two, others),
         (Event::DataArrived(one), Event::DataArrived(two))
         | (Event::ReplyArrived(one), Event::ReplyArrived(two))
         | (Event::Unwanted(one), Event::Unwanted(two))

@@ -71,6 +71,8 @@ pub enum Event {
         call: CallId,
         /// Bytes of the reply.
         bytes: u64,
+        /// Most bytes that this node takes.
+        most: u64,
     },
     /// A request was cancelled before it could be read whole: nothing but its credit is left of it.
     Abandoned,

@@ -85,7 +85,7 @@ impl Link {
             | Event::ReplyBegun
             | Event::Unwanted(_)
             | Event::ReplyRefused { .. }
-            | Event::Oversized { .. } => self.heed_reply(from, event),
+            | Event::Oversized { .. } => self.heed_reply((me, from), event),
             Event::Cancel(call) => {
                 self.outbox.unwanted(call);
                 Heeded::message(from, Message::Cancel(call))
@@ -121,7 +121,7 @@ impl Link {
     }
 
     /// Handles an event of a response.
-    fn heed_reply(&mut self, from: Id, event: Event) -> Heeded {
+    fn heed_reply(&mut self, (me, from): (Id, Id), event: Event) -> Heeded {
         match event {
             Event::Response(response) => {
                 let whole = !matches!(response.answer, Answer::Arriving(_));
@@ -141,8 +141,9 @@ impl Link {
                 Heeded::writes()
             }
             Event::ReplyRefused { call, why } => Heeded::input(Input::ReplyRefused { from, call, why }),
-            Event::Oversized { call, bytes } => {
-                let message = format!("its reply of {bytes} bytes is over this node's limit");
+            Event::Oversized { call, bytes, most } => {
+                let message =
+                    format!("its reply of {bytes} bytes is over the limit of id {me}, which takes {most}");
                 let cause = Cause::new(from, Stage::Reply, CauseKind::OverLimit, message);
                 Heeded::message(from, failed(call, cause))
             }

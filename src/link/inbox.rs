@@ -490,7 +490,8 @@ impl Inbox {
         let long = body.len() as u64 != head.body_len() && head.data_len > WINDOW;
         // The report has its own limit, which the head was checked for.
         if head.reply_len() > context.reply_max() {
-            let oversized = Event::Oversized { call: head.call, bytes: head.reply_len() };
+            let (bytes, most) = (head.reply_len(), context.reply_max());
+            let oversized = Event::Oversized { call: head.call, bytes, most };
             events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
             events.extend(Some(Event::Unwanted(head.call)).filter(|_| long));
             return Ok(());

@@ -164,7 +164,7 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
                 Message::Request(request)
             }
             Event::Response(response) => Message::Response(response),
-            Event::Oversized { call, bytes } => {
+            Event::Oversized { call, bytes, .. } => {
                 let message = format!("a reply of {bytes} bytes");
                 let cause = Cause::new(from, Stage::Reply, CauseKind::OverLimit, message);
                 let failure = Failure { cause, coverage: Coverage::new() };

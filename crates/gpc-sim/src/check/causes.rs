@@ -140,6 +140,12 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         // Another checker judges whether the refusal was right.
         (Stage::Setup, CauseKind::ShuttingDown) => own.has(Fault::Close),
         (Stage::Setup, CauseKind::Busy) => own.has(Fault::Limits),
+        // Its parent's link refuses a reply that is longer than any may be.
+        (Stage::Reply, CauseKind::OverLimit)
+            if own.has(Fault::LongReply) && record.is_malformed(cause.id) =>
+        {
+            true
+        }
         (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::OverLimit | CauseKind::NoMemory) => {
             own.has(Fault::Limits)
         }

@@ -19,7 +19,7 @@ use crate::ranges::{NAMES, forget, forget_keys};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::report::CAUSES_MAX;
-use chained_gpc::wire::{CallId, Cause, CauseKind, Coverage, Message, Payload, Stage, Status};
+use chained_gpc::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Stage, Status};
 
 const NAME: &str = "statuses";
 
@@ -148,6 +148,11 @@ impl Statuses {
         else {
             return;
         };
+        if let Answer::Failed(failure) = &response.answer
+            && is_of_link(from, failure)
+        {
+            self.failed.insert((response.call, from));
+        }
         let whole = |coverage: &Coverage| coverage.len() == u64::from(record.sizes[place as usize]);
         let (awaited, streamed) = (knowledge.awaited.remove(&from), knowledge.streaming.remove(&from));
         knowledge.unreadable.remove(&place);
@@ -279,6 +284,11 @@ impl Statuses {
         }
         wrong.into_iter().for_each(|what| findings.add(NAME, what));
     }
+}
+
+/// Whether the link of an id refuses a request whose ids have not come: the chain of that id never has it.
+fn is_of_link(id: Id, failure: &Failure) -> bool {
+    (failure.cause.id, failure.cause.stage) == (id, Stage::Setup) && failure.coverage.is_empty()
 }
 
 /// Whether callback is to merge this answer, and it holds no values.
