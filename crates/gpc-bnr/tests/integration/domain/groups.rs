@@ -308,7 +308,7 @@ fn two_groups_become_one_the_lower_number_in_front() {
     says(&nodes.refused(process(high, 0), merge(low, high)), FaultKind::NotMember, "is of the first");
 }
 
-/// A merge waits at one process. Then the other group, which was merged itself, is freed and cannot be entered any more.
+/// A merge waits at one process. Then the other group, itself merged, is freed and cannot be entered any more.
 #[test]
 fn a_merge_ends_when_either_of_its_groups_is_freed() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
