@@ -430,8 +430,7 @@ impl Deferred {
     }
 
     /// Sends the id's own reply. If the call has ended meanwhile, this has no effect.
-    pub fn reply(mut self, mut reply: Reply) {
-        reply.settle();
+    pub fn reply(mut self, reply: Reply) {
         self.settle(Ok(reply));
     }
 

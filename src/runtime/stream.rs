@@ -124,10 +124,7 @@ impl DataReceiver {
         match unwinding(|| {
             self.streaming.as_mut().map_or(Ok(()), |streaming| streaming.finish(request, &mut reply))
         }) {
-            Ok(()) => {
-                reply.settle();
-                JobResult::Replied(reply)
-            }
+            Ok(()) => JobResult::Replied(reply),
             Err(reason) => JobResult::Failed(reason),
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use chained_gpc::{
     AbsentPeers, Call, CallError, Caller, CauseKind, Deadlock, FuncHandle, FunctionResult, Functions, Group,
-    LinkKind, Node, Placement, Registered, Reply, Stage, Streaming,
+    LinkKind, Node, Placement, Registered, Reply, Request, Stage, Streaming,
 };
 use gpc_test_support::nodes::LocalNodes;
 use gpc_trees::{IdList, Tree};
@@ -478,15 +478,22 @@ fn a_reply_shares_its_data() {
                 let functions = Functions::new();
                 let page = bytes::Bytes::from(vec![7; len]);
                 let shared = page.clone();
-                let func = functions.at(placement.clone()).func("page", move |request, reply| {
-                    if request.header() == b"both" {
-                        reply.data = b"before".to_vec();
-                    }
-                    reply.shared = shared.clone();
-                    Ok(())
-                });
+                let page_for = move |request: &Request<'_>| {
+                    let data = if request.header() == b"both" { b"before".to_vec() } else { Vec::new() };
+                    Reply { data, shared: shared.clone(), ..Reply::default() }
+                };
+                let (at, later) = (functions.at(placement.clone()), page_for.clone());
+                let funcs = [
+                    at.func("page", move |request, reply| {
+                        *reply = page_for(request);
+                        Ok(())
+                    }),
+                    at.deferring("later", move |request, token| token.reply(later(request))),
+                ];
                 let nodes = nodes(&functions, n);
-                for header in ["", "both", ""] {
+                for (func, header) in
+                    funcs.iter().flat_map(|func| ["", "both", ""].map(|header| (func, header)))
+                {
                     let call = Call::new(func.clone().unwrap()).ids(0..n).header(header);
                     let outcome = nodes.root().call(call).unwrap().wait().unwrap();
                     let before: &[u8] = if header.is_empty() { b"" } else { b"before" };

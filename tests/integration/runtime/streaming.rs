@@ -28,7 +28,9 @@ impl Streaming for Collect {
     }
 
     fn finish(&mut self, _: &chained_gpc::Request<'_>, reply: &mut Reply) -> FunctionResult {
-        reply.data = checksum(&self.0).to_le_bytes().to_vec();
+        let sum = checksum(&self.0).to_le_bytes();
+        reply.data = sum[..3].to_vec();
+        reply.shared = bytes::Bytes::copy_from_slice(&sum[3..]);
         reply.header = self.0.len().to_le_bytes().to_vec();
         Ok(())
     }
