@@ -119,9 +119,29 @@ mod tests {
 
     use super::*;
     use crate::Tree;
-    use crate::runtime::{Functions, LinkKind, Peers, Placement};
+    use crate::runtime::{Functions, LinkKind, PeerEvent, PeerEventKind, Peers, Placement};
 
     const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A process that polls its node subscribed to the events of its parent, which then left. The subscription began in
+    /// a later turn, after that turn had read the end of the link: the process did not learn how its parent had left.
+    #[test]
+    fn a_subscription_of_a_polled_node_has_begun_when_it_returns() {
+        let (listeners, addresses) = LinkKind::Unix.listen(0..2).unwrap();
+        let peers = Peers::from(addresses);
+        let mut builders = (0..2)
+            .zip(listeners)
+            .map(|(id, listener)| Node::builder(id).peers(peers.clone()).listener(listener));
+        let mut next = || builders.next().expect("there are two");
+        let (parent, mut polled) = (next().start().unwrap(), next().polled().unwrap());
+        polled.link_with(0, LIMIT).unwrap();
+        let events = polled.subscribe().unwrap();
+        drop(parent);
+        let kind = |event: PeerEvent| (event.id, event.kind);
+        assert_eq!(events.try_recv().map(kind), Ok((0, PeerEventKind::Up)));
+        let (id, lost) = polled.await_item(LIMIT, |_| events.try_recv().ok().map(kind)).expect("a link ends");
+        assert!(id == 0 && matches!(lost, PeerEventKind::Lost { .. }), "{lost:?}");
+    }
 
     /// A process that goes on without driving its node kept an announcement from those below it.
     #[test]

@@ -1,7 +1,12 @@
 //! Which thread runs a function, and how many threads there are.
 
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
 use super::*;
 use crate::runtime::{Call, FuncHandle, Node, Placement, PolledNode};
+
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Registers a func that replies with its name and with that of its thread.
 fn names_its_thread(functions: &Functions, placement: Placement, name: &'static str) -> FuncHandle {
@@ -80,21 +85,21 @@ fn a_function_is_found_again_after_another_one_was_used() {
 #[test]
 fn a_token_fails_its_call_when_it_is_dropped_and_learns_of_the_end_of_its_node() {
     let functions = Functions::new();
-    let (gives, tokens) = std::sync::mpsc::channel();
+    let (gives, tokens) = channel();
     let held = functions.deferring("held", move |_, token| drop(gives.send(token))).unwrap();
     let mut node = Node::builder(7).functions(&functions).polled().unwrap();
     let mut handle = node.call(Call::new(held).ids([7])).unwrap();
-    node.progress(std::time::Duration::ZERO).unwrap();
+    node.progress(Duration::ZERO).unwrap();
     let token = tokens.try_recv().expect("it has run");
     assert_eq!((node.event_loop().executor.runs.len(), token.is_cancelled()), (1, false));
     drop(token);
-    node.progress(std::time::Duration::ZERO).unwrap();
+    node.progress(Duration::ZERO).unwrap();
     let end = handle.test().expect("it has ended").unwrap_err();
     assert_eq!(end.kind(), Some(CauseKind::NoAnswer));
     assert_eq!(node.event_loop().executor.runs.len(), 0);
 
     let mut handle = node.call(Call::new(held).ids([7])).unwrap();
-    node.progress(std::time::Duration::ZERO).unwrap();
+    node.progress(Duration::ZERO).unwrap();
     let token = tokens.try_recv().expect("it has run");
     drop(node);
     assert!(token.is_cancelled() && handle.test().is_some());
@@ -110,4 +115,40 @@ fn the_last_number_of_workers_counts_within_its_bounds_and_executors_have_a_boun
     assert!(many(63).polled().is_ok());
     let error = many(64).polled().unwrap_err().to_string();
     assert_eq!(error, "64 executors are too many: a node has at most 63");
+}
+
+/// A node ended while a function waited for a worker. The worker ran it later, for an application that had ended its
+/// node and released what the function uses.
+#[test]
+fn a_function_that_waits_for_a_worker_does_not_run_after_its_node_has_ended() {
+    let functions = Functions::new();
+    let (begins, begun) = channel();
+    let (release, released) = channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let long = functions.at(at("one")).func("long", move |request, _| {
+        begins.send(request.call())?;
+        // The sender is dropped after the node.
+        let _ = released.lock().unwrap().recv();
+        Ok(())
+    });
+    let long = long.unwrap();
+    let builder = Node::builder(7).functions(&functions).executor("one", 2);
+    let mut node = builder.polled().unwrap();
+    let call = || Call::new(long).ids([7]).partial();
+    let first = node.call(call()).unwrap();
+    node.progress(Duration::ZERO).unwrap();
+    begun.recv_timeout(LIMIT).expect("the worker has the first job");
+    // As if the system refused another thread.
+    for workers in &mut node.event_loop_mut().executor.workers {
+        if let Workers::Threads { count, .. } = workers {
+            *count = 1;
+        }
+    }
+    let second = node.call(call()).unwrap();
+    node.progress(Duration::ZERO).unwrap();
+    assert_eq!(node.event_loop().executor.runs.len(), 2, "the second job waits");
+    drop((node, functions, release));
+    // The end of the worker drops the function.
+    assert_eq!(begun.recv_timeout(LIMIT), Err(RecvTimeoutError::Disconnected));
+    drop((first, second));
 }

@@ -155,6 +155,14 @@ mod tests {
         );
     }
 
+    /// A program sets the info `host`, and later sets it again. Its processes started on the host that it had replaced.
+    #[test]
+    fn the_last_of_several_hosts_counts() {
+        let [first, last] = [spec(1, Some("9")), spec(1, Some("4"))];
+        let info = [first.info, last.info].concat();
+        assert_eq!(placed(&[Spec { count: 1, info, ..Spec::default() }], &[9, 4]), [(4, 0, 1)]);
+    }
+
     #[test]
     fn a_host_that_is_not_there_is_refused_with_its_name() {
         for host in ["5", "elsewhere", "two.example.org.", "", "one.example.org"] {

@@ -219,6 +219,18 @@ fn a_death_is_reported_with_those_that_it_may_follow_from() {
     assert_eq!(ranks, [1, 0]);
 }
 
+/// The report of a death had not reached a node when its member entered a fence with the dead process. The coordinator
+/// knew of the death, and collected. The member then waited until the report arrived, which other nodes can delay.
+#[test]
+fn a_fence_with_a_process_that_the_coordinator_knows_to_be_dead_fails_at_once() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let [one, two] = [nodes.group(2, OnDeath::Notify), nodes.group(2, OnDeath::Notify)];
+    nodes.holds = |order| matches!(order, Order::Died(_));
+    nodes.ends(member(one, 0), Exit::Signal(9));
+    let over = Set::Members([member(one, 0), member(two, 1)].into());
+    says(&nodes.refused(process(two, 1), fence(over)), FaultKind::MemberDied, "g1.0 was killed by signal 9");
+}
+
 /// A member entered a fence and died before its node was asked for its members. The node reported that all had arrived,
 /// but had dropped the puts of the dead member. The fence succeeded without them.
 #[test]
