@@ -8,7 +8,7 @@ use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Request};
 use gpc_bnr::{FaultKind, Limits, OnDeath};
 
-use crate::domain::nodes::{Nodes, TOOL, own, pair, process, put, says, spawn, spec};
+use crate::domain::nodes::{Nodes, TOOL, get, own, pair, process, put, says, spawn, spec};
 
 fn small() -> Limits {
     let mut limits = Limits::default();
@@ -147,5 +147,24 @@ fn a_node_waits_for_its_head_longer_than_for_a_silent_peer() {
         let limit = cancelled + Duration::from_secs(limit);
         assert!(!ends(Input::Time, limit - Duration::from_millis(1)), "{dead_after:?}");
         assert!(ends(Input::Time, limit), "{dead_after:?}");
+    }
+}
+
+/// A node did not answer a question of another node. The process that waited for it must not wait longer than the limit
+/// of such questions.
+#[test]
+fn a_question_to_other_nodes_ends_at_its_limit() {
+    let limits = Limits::default();
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    let group = nodes.group(2, OnDeath::Kill);
+    nodes.holds = |order| matches!(order, Order::Find { .. } | Order::List(_) | Order::AtHead { .. });
+    let asked = [(0, get(&own(group), "none")), (0, Request::Iterate(own(group))), (1, Request::Groups)];
+    for (rank, request) in asked {
+        let client = process(group, rank);
+        let waiting = nodes.asks(client, request);
+        nodes.after(limits.ask - Duration::from_millis(1));
+        assert_eq!(nodes.answer(client, waiting), None);
+        nodes.after(Duration::from_millis(1));
+        says(&nodes.answer(client, waiting).unwrap().unwrap_err(), FaultKind::TimedOut, "is late");
     }
 }

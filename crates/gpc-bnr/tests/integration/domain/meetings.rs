@@ -362,6 +362,51 @@ fn a_limit_that_has_passed_names_who_has_not_come_at_every_member() {
     says(&fault, FaultKind::TimedOut, ": g1.0-5, g2.0-1 have not come");
 }
 
+/// The time limit of a fence had passed, and one node did not answer the question who was missing. The members waited
+/// as long as for another fence.
+#[test]
+fn a_node_that_does_not_say_who_is_missing_delays_the_fault_by_one_second() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(3, OnDeath::Notify);
+    let (over, limit) = (Set::Group(group), Some(Duration::from_secs(5)));
+    let waiting = nodes.asks(process(group, 0), Request::Fence { over, limit, tag: Vec::new() });
+    nodes.holds = |order| matches!(order, Order::Missing { .. });
+    nodes.after(Duration::from_secs(5));
+    nodes.let_go_at(5);
+    nodes.after(Duration::from_millis(999));
+    assert_eq!(nodes.answer(process(group, 0), waiting), None);
+    nodes.after(Duration::from_millis(1));
+    let fault = nodes.answer(process(group, 0), waiting).unwrap().unwrap_err();
+    says(&fault, FaultKind::TimedOut, ": g1.1 has not come; of the members on node 7 it is not known");
+}
+
+/// The question who is missing reached a node after the group had been freed. A node that knows nothing of a group has
+/// no member to wait for, and answers at once.
+#[test]
+fn a_node_says_at_once_that_nobody_of_a_freed_group_is_missing() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let [low, high] = [(); 2].map(|()| nodes.group(2, OnDeath::Notify));
+    let all = [(low, 0), (low, 1), (high, 0), (high, 1)];
+    let merging = all.map(|(group, rank)| {
+        let (first, second) = if group == low { (low, high) } else { (high, low) };
+        (
+            process(group, rank),
+            nodes.asks(process(group, rank), Request::Merge { first, second, limit: None }),
+        )
+    });
+    let [Some(Ok(Answer::Group(both))), ..] = merging.map(|(of, serial)| nodes.answer(of, serial)) else {
+        panic!("all have come")
+    };
+    let limit = Some(Duration::from_secs(5));
+    let fence = Request::Fence { over: Set::Group(both), limit, tag: Vec::new() };
+    let waiting = nodes.asks(process(low, 1), fence);
+    nodes.holds = |order| matches!(order, Order::Missing { .. });
+    nodes.after(Duration::from_secs(5));
+    nodes.ask(TOOL, Request::Free(both)).unwrap();
+    nodes.let_go();
+    says(&nodes.answer(process(low, 1), waiting).unwrap().unwrap_err(), FaultKind::TimedOut, "g1.1");
+}
+
 #[test]
 fn members_who_want_different_things_are_told() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

@@ -18,6 +18,17 @@ const NAME: &str = "0123456789abcdef";
 struct Flight {
     ids: Vec<Id>,
     replies: BTreeMap<Id, Report>,
+    /// When its time limit passes.
+    due: Duration,
+}
+
+impl Flight {
+    /// The reports of all ids. Those that are missing are late.
+    fn ended(mut self) -> Vec<(Id, Result<Report, Fault>)> {
+        let late = |id| Fault::at(id, FaultKind::TimedOut, format!("node {id} is late"));
+        let report = |id| (id, self.replies.remove(&id).ok_or_else(|| late(id)));
+        self.ids.into_iter().map(report).collect()
+    }
 }
 
 /// Calls that have not ended, and the orders that nodes have yet to answer.
@@ -124,11 +135,11 @@ impl Nodes {
                 assert!(before.is_none(), "{client:?} is answered twice");
             }
             Output::Notice { client, death } => self.notices.push((client, death)),
-            Output::Call { call, ids, order, .. } => {
+            Output::Call { call, ids, order, limit, .. } => {
                 self.calls += 1;
-                self.transit
-                    .flights
-                    .insert((id, call), Flight { ids: ids.clone(), replies: BTreeMap::new() });
+                let due = self.now.saturating_add(limit);
+                let flight = Flight { ids: ids.clone(), replies: BTreeMap::new(), due };
+                self.transit.flights.insert((id, call), flight);
                 for to in ids {
                     if (self.holds)(&order) {
                         self.held.push((id, call, to, order.clone()));
@@ -180,8 +191,7 @@ impl Nodes {
         if flight.replies.len() == flight.ids.len()
             && let Some(flight) = self.transit.flights.remove(&(root, call))
         {
-            let reports = flight.replies.into_iter().map(|(id, report)| (id, Ok(report))).collect();
-            self.inputs.push_back((root, Input::Called { call, reports }));
+            self.inputs.push_back((root, Input::Called { call, reports: flight.ended() }));
         }
     }
 
@@ -201,8 +211,15 @@ impl Nodes {
         self.settle();
     }
 
+    /// Lets time pass: calls whose limit has passed end.
     pub(crate) fn after(&mut self, time: Duration) {
         self.now += time;
+        let now = self.now;
+        let over = self.transit.flights.extract_if(.., |_, flight| flight.due <= now);
+        for ((root, call), flight) in over.collect::<Vec<_>>() {
+            self.inputs.push_back((root, Input::Called { call, reports: flight.ended() }));
+        }
+        self.settle();
         let ids: Vec<Id> = self.domains.keys().copied().collect();
         ids.into_iter().for_each(|id| self.input(id, Input::Time));
     }
