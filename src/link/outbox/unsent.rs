@@ -184,7 +184,22 @@ mod tests {
         assert!(long.is_ready());
         let left = long.queued();
         long.written(left);
-        assert!(long.take_unsent().is_none(), "its first segments have left");
+        long.push(request(2, 0));
+        assert!(long.take_unsent().is_none(), "the first segments of one have left");
+    }
+
+    /// A link broke behind the head of a request whose data were a frame. They went out on the next link as a request
+    /// that nobody had made.
+    #[test]
+    fn the_data_of_a_request_do_not_go_out_as_another_one() {
+        let data = bytes(&mut outbox(9, [request(7, 0)]));
+        let ids = IdList::from_ids(vec![5, 6]).unwrap();
+        let whole = Request { data: Body::whole(data.clone()), ..Request::new(call(1), ids) };
+        let mut begun = outbox(9, [Message::Request(Arc::new(whole)), request(2, 0)]);
+        assert!(begun.is_ready());
+        let behind = data.len() + bytes(&mut outbox(9, [request(2, 0)])).len();
+        begun.written(begun.queued() - behind);
+        assert!(begun.take_unsent().is_none());
     }
 
     #[test]
