@@ -114,7 +114,10 @@ mod tests {
         let short = Duration::from_millis(10);
         assert_eq!(limited.ask(short, move |()| blocked.recv().is_ok()), Err(NoAnswer::Late));
         assert_eq!(limited.ask(short, |()| true), Err(NoAnswer::Late));
-        assert_eq!(limited.ask(LONG, |()| true), Err(NoAnswer::Late), "no room: it does not even wait");
+        let refused = Arc::new(());
+        let taken = Arc::clone(&refused);
+        assert_eq!(limited.ask(short, move |()| drop(taken)), Err(NoAnswer::Late));
+        assert_eq!(Arc::strong_count(&refused), 1, "no room: it is not even queued");
         // The thread outlives the handle, and ends with its work.
         drop(limited);
         release.send(()).unwrap();
