@@ -375,8 +375,8 @@ pub use clocks::{Clock, TimeLimit};
 pub use gpc_trees as trees;
 #[doc(inline)]
 pub use gpc_trees::{
-    DuplicateId, Group, Groups, Id, IdList, Ids, IdsError, Layout, Limits, Registered, Run, Shape, Tree,
-    TreeError, TreeName,
+    Costs, DuplicateId, Group, Groups, Hosts, Id, IdList, Ids, IdsError, Layout, Limits, Registered, Run,
+    Shape, Tree, TreeError, TreeName,
 };
 #[doc(inline)]
 pub use link::peering::{PrivateKey, PublicKey, Secret};

@@ -6,9 +6,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpc_trees::{Id, Limits};
+use gpc_trees::{Costs, Hosts, Id, Limits};
 use mio::{Poll, Waker};
 
+use super::auto_tree::AutoTree;
 use super::clock;
 use super::connect_options::ConnectOptions;
 use super::connections::Connections;
@@ -70,6 +71,8 @@ pub struct Builder {
     job: Option<Job>,
     trust: Trust,
     host: Option<Network>,
+    hosts: Option<Hosts>,
+    costs: Option<Costs>,
 }
 
 impl Builder {
@@ -93,6 +96,8 @@ impl Builder {
             job: None,
             trust: Trust::default(),
             host: None,
+            hosts: None,
+            costs: None,
         }
     }
 
@@ -165,8 +170,9 @@ impl Builder {
         self
     }
 
-    /// Sets the number of functions that may run at once, 1 to 4,096, one by default; never two of the same call. More
-    /// than one needs the feature `rayon`.
+    /// Sets the number of functions that may run at once, 1 to 4,096, one by default; never two of the same call. The
+    /// thread that drives the node counts as one: it runs a function if no other one runs. More than one needs the
+    /// feature `rayon`.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.clamp(1, WORKERS_MAX);
         self
@@ -289,6 +295,20 @@ impl Builder {
         self.host(Arc::new(place))
     }
 
+    /// Sets the hosts of the ids, from which the tree of a call [is chosen](super::CallTree::Auto). By default ids are
+    /// on the hosts of their TCP addresses, and on this one if they have other addresses.
+    pub fn hosts(mut self, hosts: Hosts) -> Builder {
+        self.hosts = Some(hosts);
+        self
+    }
+
+    /// Sets the costs of messages, from which the tree of a call [is chosen](super::CallTree::Auto): those between
+    /// hosts, or within the host if all ids are on one. The defaults are [`Costs::of_network`] and [`Costs::of_host`].
+    pub fn costs(mut self, costs: Costs) -> Builder {
+        self.costs = Some(costs);
+        self
+    }
+
     /// Sets the limits of trees: depth and fan-out.
     pub fn tree_limits(mut self, limits: Limits) -> Builder {
         self.config.trees = limits;
@@ -311,6 +331,8 @@ impl Builder {
             job,
             trust,
             host,
+            hosts,
+            costs,
         } = self;
         if executors.len() > EXECUTORS_MAX {
             let message =
@@ -328,19 +350,22 @@ impl Builder {
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands, workers.clone());
         let mailbox = Arc::new(mailbox);
         let (executors, begun) = (ExecutorNames(executors), clock::begin());
+        let auto_tree = Arc::new(AutoTree::new((costs, hosts), id, address.as_ref(), &peers));
         let side = Arc::new_cyclic(|this| Side {
             this: this.clone(),
             id,
             limits,
             functions,
             executors,
+            auto_tree: auto_tree.clone(),
             mailbox,
             begun,
         });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
         let keepalive = config.heartbeat.map(Keepalive::of);
-        let local = ConnectOptions { kind: link, keepalive, mine: address.clone(), users: Users::new(users) };
+        let (mine, users) = (address.clone(), Users::new(users));
+        let local = ConnectOptions { kind: link, keepalive, mine, users, auto_tree };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
         let job = job.or(peers.job()).unwrap_or_default();

@@ -37,10 +37,16 @@ pub struct Call {
     pub(super) watch: bool,
 }
 
-/// The tree of a call: a split, or a layout over the positions of the list.
-#[derive(Clone, Debug)]
+/// The tree of a call.
+#[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub enum CallTree {
+    /// The one of a few that is predicted to be the fastest: the default. The root chooses it, from the hosts of the
+    /// ids ([`Builder::hosts`](super::Builder::hosts), or their addresses), their number, the length of the data, and
+    /// the costs of messages ([`Builder::costs`](super::Builder::costs)). See
+    /// [`Tree::choose`](gpc_trees::Tree::choose).
+    #[default]
+    Auto,
     /// A split, which is evaluated at every id.
     Split(Tree),
     /// A layout, which is sent as an explicit shape.
@@ -60,14 +66,14 @@ impl From<Layout> for CallTree {
 }
 
 impl Call {
-    /// Creates a call of `func` with a binary tree, aggregated replies, and a limit of 60 s. Without [`ids`](Self::ids)
-    /// it is rejected.
+    /// Creates a call of `func` with a tree that is [chosen](CallTree::Auto), aggregated replies, and a limit of 60 s.
+    /// Without [`ids`](Self::ids) it is rejected.
     pub fn new(func: FuncHandle) -> Call {
         Call {
             func,
             callback: None,
             ids: Ids::from([]),
-            tree: Tree::default().into(),
+            tree: CallTree::Auto,
             header: Bytes::new(),
             data: Bytes::new(),
             limit: None,
@@ -90,7 +96,7 @@ impl Call {
         self
     }
 
-    /// Sets the tree.
+    /// Sets the tree; by default it is [chosen](CallTree::Auto).
     pub fn tree(mut self, tree: impl Into<CallTree>) -> Call {
         self.tree = tree.into();
         self

@@ -1,7 +1,9 @@
 //! Options of a node's connections: the kind of links within its host, keepalive, and the allowed users.
 
 use std::io;
+use std::sync::Arc;
 
+use super::auto_tree::AutoTree;
 use super::users::Users;
 use super::{LinkKind, near};
 use crate::transport::{Address, Keepalive, Socket};
@@ -17,6 +19,8 @@ pub(super) struct ConnectOptions {
     pub(super) mine: Option<Address>,
     /// The users whose processes the node links with.
     pub(super) users: Users,
+    /// Learns on which hosts peers are.
+    pub(super) auto_tree: Arc<AutoTree>,
 }
 
 impl ConnectOptions {

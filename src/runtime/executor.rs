@@ -30,7 +30,7 @@ pub(super) struct Executor {
     used: UsedFunctions,
     /// By class: the default workers, then those of the named executors.
     workers: Vec<Workers>,
-    /// The job that the driving thread runs outside its loop, at most one: it has the only default worker.
+    /// The job that the driving thread runs outside its loop, at most one: it is one of the default workers.
     due: Option<WorkerJob>,
     /// Whether the driving thread runs default functions so.
     leads: bool,
@@ -108,6 +108,13 @@ enum Workers {
     Pool(rayon::ThreadPool),
 }
 
+impl Workers {
+    /// Whether this class runs one function at a time.
+    fn is_one(&self) -> bool {
+        matches!(self, Workers::DrivingThread | Workers::Threads { count: 1, .. })
+    }
+}
+
 /// A function that was long so often goes to a worker at once.
 const LONG: u8 = 2;
 
@@ -132,7 +139,7 @@ impl Executor {
             }
         });
         let workers = workers.collect::<io::Result<Vec<Workers>>>()?;
-        let leads = matches!(workers.first(), Some(Workers::Threads { .. }));
+        let leads = !matches!(workers.first(), Some(Workers::DrivingThread));
         let used = UsedFunctions::default();
         Ok(Executor { side: side.clone(), used, workers, due: None, leads, runs: HashMap::new() })
     }
@@ -218,7 +225,9 @@ impl Executor {
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         let Executor { side, used, workers, due, leads, runs } = self;
         let _ = used.get(&side.functions, handle(&job));
-        let goes_outside = *leads && used.takes_outside();
+        // Beside others it would keep the loop from what they need: those run on the pool.
+        let alone = due.is_none() && (runs.is_empty() || workers.first().is_some_and(Workers::is_one));
+        let goes_outside = *leads && alone && used.takes_outside();
         let entry = used.entry(&side.functions, handle(&job));
         let class = match &entry {
             Ok(entry) => match side.executors.class(&entry.placement) {
@@ -228,14 +237,14 @@ impl Executor {
             Err(_) => 0,
         };
         let inline = entry.as_ref().is_ok_and(|entry| entry.placement == Placement::Inline);
+        if class == 0 && !inline && goes_outside {
+            let run = Arc::<Run>::default();
+            runs.insert(job.call, run.clone());
+            used.outside = used.last;
+            *due = Some(WorkerJob { job, run });
+            return None;
+        }
         match workers.get_mut(usize::from(class)) {
-            Some(Workers::Threads { class: 0, .. }) if !inline && goes_outside => {
-                let run = Arc::<Run>::default();
-                runs.insert(job.call, run.clone());
-                used.outside = used.last;
-                *due = Some(WorkerJob { job, run });
-                None
-            }
             Some(Workers::Threads { class, count, started, jobs }) if !inline => {
                 let call = job.call;
                 if *started < *count {

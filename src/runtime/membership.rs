@@ -29,6 +29,7 @@ impl Connections {
             return;
         }
         debug!(id = self.links.me, peer = id, %address, "a peer is learned");
+        self.local.auto_tree.learn(id, Some(&address));
         self.links.peering.learned(id);
         // Only greetings have been sent there, so the attempt can be replaced.
         if self.links.peering.give_up_attempt(id) {
@@ -42,6 +43,7 @@ impl Connections {
         self.announced.remove(&id);
         self.links.peering.book.remove(id);
         debug!(id = self.links.me, peer = id, "a peer is forgotten");
+        self.local.auto_tree.learn(id, None);
         self.links.forget(now, id);
         self.settle(now);
     }

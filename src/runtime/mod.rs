@@ -8,6 +8,7 @@
 mod absent_peers;
 mod access;
 mod alarm;
+mod auto_tree;
 mod budget;
 mod builder;
 mod by_id;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use gpc_trees::Id;
+use gpc_trees::{Hosts, Id};
 
 use super::{Address, AddressError, AddressRow};
 use crate::link::peering::{KeyError, PublicKey};
@@ -126,6 +126,16 @@ impl Peers {
     /// All ids and their addresses, by id.
     pub fn iter(&self) -> impl Iterator<Item = (Id, Address)> {
         self.ids().filter_map(|id| Some((id, self.address(id)?)))
+    }
+
+    /// The host of each id, by its TCP address; ids with other addresses, and with those of the loopback interface, are
+    /// on one host.
+    pub fn hosts(&self) -> Hosts {
+        let host = |address: Address| match address {
+            Address::Tcp(address) if !address.ip().is_loopback() => address.ip().to_canonical().to_string(),
+            _ => "-".into(),
+        };
+        self.iter().map(|(id, address)| (id, host(address))).collect()
     }
 
     /// Number of ids.

@@ -34,6 +34,7 @@ impl Side {
         }
         let (ids, asked) = lists(call.watch, call.ids, me)?;
         let (tree, ids) = match call.tree {
+            CallTree::Auto => self.auto_tree.choose(ids, call.data.len(), call.forward_first, &self.limits),
             CallTree::Split(tree) => (tree, ids),
             CallTree::Layout(layout) => (layout.tree(), layout.apply(&ids)?),
         };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpc_trees::{Id, Limits};
 
+use super::auto_tree::AutoTree;
 use super::call::Call;
 use super::call_error::CallError;
 use super::executor_names::ExecutorNames;
@@ -23,6 +24,7 @@ pub(super) struct Side {
     pub(super) limits: Limits,
     pub(super) functions: Functions,
     pub(super) executors: ExecutorNames,
+    pub(super) auto_tree: Arc<AutoTree>,
     pub(super) mailbox: Arc<Mailbox>,
     /// The zero of the node's clock.
     pub(super) begun: Instant,

@@ -62,6 +62,7 @@
 //! | `tree` | the type [`Tree`]: a split, and its encoding on the wire |
 //! | `split` | groups, and the built-in splits |
 //! | `postal` | the fastest tree for given link costs |
+//! | `choice` | the tree for a call that names none |
 //! | `hosts`, `grouping` | trees that keep hosts together; nested groups of hosts |
 //! | `registered`, `registry`, `split_name` | splits of applications; the trees that a node knows; names of splits |
 //! | `layout`, `tree_file`, `shape` | user trees over positions; their text form; explicit shapes |
@@ -79,6 +80,7 @@
 
 mod adoption;
 mod check;
+mod choice;
 mod convert;
 mod decimal;
 mod error;
@@ -99,6 +101,7 @@ mod tree_file;
 mod walk;
 
 pub use adoption::adopted;
+pub use choice::{Costs, Load};
 pub use convert::{Ids, IdsError};
 pub use error::{GroupFault, TreeError};
 pub use hosts::{Hosts, HostsError};

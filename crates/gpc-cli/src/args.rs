@@ -34,6 +34,7 @@ use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
+use super::tree_choice::CallTreeName;
 use super::wait::WaitName;
 use chained_gpc::runtime::LinkKind;
 use gpc_launch::PROCESSES_MAX;
@@ -123,11 +124,11 @@ pub struct CallArgs {
     #[arg(conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// Tree: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE, a tree of
-    /// a plug-in or, if the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; default binary, with
-    /// IMPI hosts+binomial
+    /// Tree: auto (the one that is predicted to be the fastest), binary (0), binomial (1), kary:K, knomial:K, chain,
+    /// flat, loggp:LAG, file:PATH, hosts:PATH+TREE, a tree of a plug-in or, if the hosts are known (--hosts, launcher,
+    /// rendezvous, IMPI), hosts+TREE; default auto, with IMPI hosts+binomial
     #[arg(long, value_name = "TREE")]
-    pub tree: Option<TreeName>,
+    pub tree: Option<CallTreeName>,
 
     /// Path of a plug-in: a library of functions, callbacks and trees (see chained_gpc_plugin.h), for this process and
     /// those that it starts. May be repeated

@@ -97,6 +97,7 @@ mod sim;
 pub mod started;
 mod stdout;
 mod tree;
+mod tree_choice;
 pub mod trust;
 mod usage;
 mod wait;

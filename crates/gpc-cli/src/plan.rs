@@ -16,6 +16,7 @@ use super::plugins;
 use super::refused::Refused;
 use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
+use super::tree_choice::{CallTreeName, Choice};
 use super::trust::Trust;
 use super::usage::{did_you_mean, meant};
 use chained_gpc::runtime::{
@@ -130,10 +131,14 @@ impl CallPlan {
         let hosts = match &nodes {
             Nodes::Hosts(plan) => Some(hosts_of(plan)),
             Nodes::Started { .. } => started.map(|started| started.hosts.clone()),
-            Nodes::Start { .. } | Nodes::Join { .. } => None,
+            Nodes::Join { peers, .. } => Some(peers.hosts()),
+            Nodes::Start { .. } => None,
         };
-        let tree_name = args.tree.clone().unwrap_or_else(|| Started::tree_of(started, TreeName::Binary));
-        let (tree, ids, levels) = tree(&tree_name, &order.with_first(root), hosts.as_ref(), Some(functions))?;
+        let tree_name = args.tree.clone().unwrap_or_else(|| Started::tree_of(started, CallTreeName::Auto));
+        let ids = order.with_first(root);
+        let (bytes, forward_first) = (data_len(args), args.forward_first);
+        let tree_name = tree_name.resolve(&Choice { ids: &ids, hosts: hosts.as_ref(), bytes, forward_first });
+        let (tree, ids, levels) = tree(&tree_name, &ids, hosts.as_ref(), Some(functions))?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
@@ -402,6 +407,12 @@ pub(super) fn tree(
     })?;
     let levels = tree.check(ids.len(), &Limits::default()).map_err(refused)?.depth;
     Ok((tree.into(), ids.clone(), levels))
+}
+
+/// Length of the data, as far as it is known before they are read.
+fn data_len(args: &CallArgs) -> u64 {
+    let file = args.data.as_deref().and_then(|path| std::fs::metadata(path).ok());
+    file.filter(std::fs::Metadata::is_file).map_or(0, |file| file.len())
 }
 
 /// Reads the data that the arguments name, for this number of processes on each machine.

@@ -11,6 +11,7 @@ use gpc_trees::{Hosts, IdList, Tree, TreeName};
 
 use super::duration::Span;
 use super::refused::Refused;
+use super::tree_choice::CallTreeName;
 use super::{CommandResult, Failure};
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError, LIMIT, Member};
 use chained_gpc::runtime::{Functions, Loss, Peers};
@@ -45,9 +46,9 @@ impl Started {
 
     /// Returns the tree for a call that names none: `tree`, or with clusters a tree by which a call enters each cluster
     /// once.
-    pub fn tree_of(started: Option<&Started>, tree: TreeName) -> TreeName {
+    pub fn tree_of(started: Option<&Started>, tree: CallTreeName) -> CallTreeName {
         match started {
-            Some(Started { clusters: true, .. }) => TreeName::KnownHosts(Tree::Binomial),
+            Some(Started { clusters: true, .. }) => CallTreeName::Named(TreeName::KnownHosts(Tree::Binomial)),
             _ => tree,
         }
     }

@@ -152,3 +152,28 @@ fn a_function_that_waits_for_a_worker_does_not_run_after_its_node_has_ended() {
     assert_eq!(begun.recv_timeout(LIMIT), Err(RecvTimeoutError::Disconnected));
     drop((first, second));
 }
+
+/// Functions that run one at a time run on the thread that drives the node, however many may run at once; functions
+/// that wait for each other run at once.
+#[cfg(feature = "rayon")]
+#[test]
+fn the_driving_thread_is_one_of_the_workers() {
+    const WORKERS: usize = 3;
+    let functions = Functions::new();
+    let named = names_its_thread(&functions, Placement::Default, "named");
+    let meet = Arc::new(std::sync::Barrier::new(WORKERS));
+    let meets = functions.func("meets", move |_, _| {
+        meet.wait();
+        Ok(())
+    });
+    let node = Node::builder(7).functions(&functions).workers(WORKERS).start().unwrap();
+    // A function that is long twice, as any may be on a busy machine, goes to the pool.
+    for _ in 0..2 {
+        let reply =
+            node.call(Call::new(named).ids([7])).unwrap().wait().unwrap().replies().unwrap().remove(0);
+        assert_eq!(reply.data, "gpc-7");
+        let call = || node.call(Call::new(meets.clone().unwrap()).ids([7])).unwrap();
+        let together: Vec<_> = (0..WORKERS).map(|_| call()).collect();
+        together.into_iter().for_each(|call| drop(call.wait().unwrap()));
+    }
+}

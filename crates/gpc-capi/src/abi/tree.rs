@@ -23,9 +23,9 @@ pub const CGPC_NO_PARENT: u32 = u32::MAX;
 /// Maximum number of children that a function of the application may return for one position.
 const CHILDREN_MAX: usize = chained_gpc::trees::MAX_FAN_OUT as usize;
 
-/// Stores a tree by its name: "binary", "binomial", "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number
-/// from "0" (binary) and "1" (binomial) on, or the name under which a split was registered in this context. Free it
-/// with cgpc_tree_free; calls that use it go on. May be called from anywhere; the functions below as well. Errors:
+/// Stores a tree by its name: "auto" (for each call the one that is predicted to be the fastest), "binary", "binomial",
+/// "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number from "0" (binary) and "1" (binomial) on, or the name
+/// under which a split was registered in this context. Free it with cgpc_tree_free; calls that use it go on. May be called from anywhere; the functions below as well. Errors:
 /// CGPC_ERR_TREE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_named(
@@ -36,8 +36,11 @@ pub unsafe extern "C" fn cgpc_tree_named(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            let name: TreeName = c.text(name, "name")?.parse()?;
-            let named = object::<Context, _>(context)?.registry.functions().named_tree(&name)?;
+            let (name, context) = (c.text(name, "name")?, object::<Context, _>(context)?);
+            if name == "auto" {
+                return store(c, tree, CallTree::Auto);
+            }
+            let named = context.registry.functions().named_tree(&name.parse::<TreeName>()?)?;
             store(c, tree, named.into())
         })
     }

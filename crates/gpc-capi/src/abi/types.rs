@@ -317,7 +317,7 @@ pub struct cgpc_call_args {
     pub first_id: u32,
     /// CGPC_PARTIAL and others.
     pub flags: u32,
-    /// The tree; null: a binary tree.
+    /// The tree; null: the one that is predicted to be the fastest, as "auto" of cgpc_tree_named.
     pub tree: *const cgpc_tree,
     /// With CGPC_REPLY_LIMITS: the longest reply header that one id may write, bytes; with a callback also the merged
     /// one. Not for the default aggregate.

@@ -6,13 +6,14 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use gpc_trees::{Id, TreeName};
+use gpc_trees::Id;
 
 use super::link::link_parser;
 use super::over::OVER_HEADING;
 use super::trust::TRUST_HEADING;
 use super::{OverArgs, TrustArgs};
 use crate::duration::Span;
+use crate::tree_choice::CallTreeName;
 use crate::wait::WaitName;
 use chained_gpc::runtime::LinkKind;
 use gpc_launch::PROCESSES_MAX;
@@ -43,11 +44,11 @@ pub struct BenchArgs {
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: Vec<u32>,
 
-    /// Trees: binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if
+    /// Trees: auto (the one that is predicted to be the fastest), binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if
     /// the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; binomial by default, hosts+binomial for
     /// clusters that meet by IMPI
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub tree: Vec<TreeName>,
+    pub tree: Vec<CallTreeName>,
 
     /// Bytes of the data of a request, and of the reply of each id, such as 64, 4k or 1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64")]

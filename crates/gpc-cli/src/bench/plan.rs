@@ -17,6 +17,7 @@ use crate::files::read_peers;
 use crate::plan::{func_named, hosts_of};
 use crate::refused::Refused;
 use crate::started::Started;
+use crate::tree_choice::{CallTreeName, Choice};
 use crate::trust::Trust;
 use crate::wait::WaitName;
 use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
@@ -317,7 +318,9 @@ fn rows(
     // Each axis multiplies the number of combinations by its number of values; a list is at most as long as a command
     // line.
     let trees = match distinct(&args.tree) {
-        trees if trees.is_empty() => vec![Started::tree_of(source.started, TreeName::Binomial)],
+        trees if trees.is_empty() => {
+            vec![Started::tree_of(source.started, CallTreeName::Named(TreeName::Binomial))]
+        }
         trees => trees,
     };
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
@@ -363,9 +366,17 @@ fn rows(
         if set_place == sets.len() {
             sets.push(set);
         }
+        let ids = source.ids(n);
+        let (bytes_of, forward_first) = (u64::from(bytes[bytes_at].0), what.forward_first);
+        let choice = Choice { ids: &ids, hosts: hosts.as_ref(), bytes: bytes_of, forward_first };
+        let tree_name = trees[tree].resolve(&choice);
+        let tree_shown = match &trees[tree] {
+            CallTreeName::Auto => format!("auto:{tree_name}"),
+            CallTreeName::Named(name) => name.to_string(),
+        };
         let key = Key {
             n,
-            tree: trees[tree].to_string(),
+            tree: tree_shown,
             bytes: bytes[bytes_at].0,
             reply_bytes: reply_bytes(args, what, bytes[bytes_at].0),
             in_flight: in_flight[flying],
@@ -373,8 +384,8 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        let (tree, _, _) = crate::plan::tree(&trees[tree], &source.ids(n), hosts.as_ref(), None)?;
-        made.push(row(args, what, key, tree, source.ids(n), set_place, functions)?);
+        let (tree, _, _) = crate::plan::tree(&tree_name, &ids, hosts.as_ref(), None)?;
+        made.push(row(args, what, key, tree, ids, set_place, functions)?);
     }
     Ok((made, sets))
 }

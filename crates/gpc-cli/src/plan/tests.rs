@@ -37,7 +37,7 @@ fn a_short_line_is_a_whole_plan() {
     let plan = plan("echo -n 8 --header hello").unwrap();
     assert_eq!(plan.nodes, Nodes::Start { n: 8, link: LinkKind::DEFAULT });
     assert_eq!((plan.root, plan.ids.to_string().as_str()), (0, "0-7"));
-    assert!(matches!(plan.tree, CallTree::Split(gpc_trees::Tree::Binary)));
+    assert!(matches!(plan.tree, CallTree::Split(gpc_trees::Tree::Flat)));
     assert_eq!((&plan.header[..], &plan.data[..], plan.repeat), (&b"hello"[..], &b""[..], None));
     assert_eq!((plan.time_limit, plan.forward_first, plan.output), (None, false, OutputKind::Table));
 }
@@ -55,6 +55,24 @@ fn every_option_has_its_place() {
     assert_eq!((plan.tree_name.to_string().as_str(), &plan.data[..]), ("kary:3", &[0xff, 0][..]));
     assert_eq!((plan.time_limit, plan.forward_first), (Some(Duration::from_secs(90)), true));
     assert_eq!((plan.output, plan.repeat), (OutputKind::Level, Some(7)));
+}
+
+/// Long data that stream have another tree than short ones, and hosts of a peers file are kept together.
+#[test]
+fn the_tree_of_a_call_that_names_none_follows_its_data_and_hosts() {
+    let (_folder, long) = file(vec![7; 64 << 20]);
+    let named = |line: &str| plan(line).unwrap().tree_name.to_string();
+    let line = format!("echo -n 8 --data {}", long.display());
+    assert_eq!(
+        [named(&format!("{line} --forward-first")), named("echo -n 8 --tree auto")],
+        ["chain", "flat"]
+    );
+    let (_folder, peers) = file("0 10.0.0.1:7\n1 10.0.0.2:7\n2 10.0.0.1:8\n3 10.0.0.2:8\n");
+    let joined = plan(&format!("echo --peers {} --id 0", peers.display())).unwrap();
+    assert_eq!(
+        (joined.tree_name.to_string(), joined.ids.to_string()),
+        ("hosts+flat".into(), "0,2,1,3".into())
+    );
 }
 
 #[test]
