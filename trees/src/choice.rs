@@ -69,8 +69,8 @@ struct Part {
 }
 
 impl Tree {
-    /// Chooses the tree that is predicted to be the fastest: flat, k-ary, binomial or, for data that are forwarded while
-    /// they arrive, a chain. Its depth and fan-out are within `limits`, if those of any candidate are.
+    /// Chooses the tree that is predicted to be the fastest: flat, k-ary, binomial or, for data that are forwarded
+    /// while they arrive, a chain. Its depth and fan-out are within `limits`, if those of any candidate are.
     ///
     /// The time does not depend on the number of ids: it is that of splitting the candidates level by level.
     ///

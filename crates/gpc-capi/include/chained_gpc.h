@@ -576,7 +576,7 @@ typedef struct cgpc_call_args {
     uint32_t first_id;
     // CGPC_PARTIAL and others.
     uint32_t flags;
-    // The tree; null: a binary tree.
+    // The tree; null: the one that is predicted to be the fastest, as "auto" of cgpc_tree_named.
     const struct cgpc_tree *tree;
     // With CGPC_REPLY_LIMITS: the longest reply header that one id may write, bytes; with a callback also the merged
     // one. Not for the default aggregate.
@@ -1344,10 +1344,10 @@ int cgpc_outcome_ids(const struct cgpc_outcome *outcome,
 int cgpc_outcome_cause(const struct cgpc_outcome *outcome,
                        uint32_t id);
 
-// Stores a tree by its name: "binary", "binomial", "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number
-// from "0" (binary) and "1" (binomial) on, or the name under which a split was registered in this context. Free it
-// with cgpc_tree_free; calls that use it go on. May be called from anywhere; the functions below as well. Errors:
-// CGPC_ERR_TREE.
+// Stores a tree by its name: "auto" (for each call the one that is predicted to be the fastest), "binary", "binomial",
+// "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number from "0" (binary) and "1" (binomial) on, or the name
+// under which a split was registered in this context. Free it with cgpc_tree_free; calls that use it go on. May be
+// called from anywhere; the functions below as well. Errors: CGPC_ERR_TREE.
 int cgpc_tree_named(struct cgpc_context *context,
                     const char *name,
                     struct cgpc_tree **tree);

@@ -168,8 +168,9 @@ fn a_value_is_dropped_when_a_function_fails() {
                 [(3, Stage::Func, "func"), (0, Stage::Func, "func"), (1, Stage::Callback, "callback")]
             {
                 for manner in ["", " panics"] {
-                    let call =
-                        Call::new(leave).callback(count).ids(0..7).header(format!("{name} {id}{manner}"));
+                    // Id 1 has children in this tree.
+                    let call = Call::new(leave).callback(count).ids(0..7).tree(Tree::Binary);
+                    let call = call.header(format!("{name} {id}{manner}"));
                     let cause = cause_of(nodes.root().call(call.clone()).unwrap());
                     assert_eq!((cause.id, cause.stage), (id, stage), "{cause}");
                     ledger.wait_for(0);

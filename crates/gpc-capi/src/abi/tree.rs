@@ -25,8 +25,8 @@ const CHILDREN_MAX: usize = chained_gpc::trees::MAX_FAN_OUT as usize;
 
 /// Stores a tree by its name: "auto" (for each call the one that is predicted to be the fastest), "binary", "binomial",
 /// "kary:8", "knomial:4", "chain", "flat", "loggp:2.5", a number from "0" (binary) and "1" (binomial) on, or the name
-/// under which a split was registered in this context. Free it with cgpc_tree_free; calls that use it go on. May be called from anywhere; the functions below as well. Errors:
-/// CGPC_ERR_TREE.
+/// under which a split was registered in this context. Free it with cgpc_tree_free; calls that use it go on. May be
+/// called from anywhere; the functions below as well. Errors: CGPC_ERR_TREE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_tree_named(
     context: *mut cgpc_context,

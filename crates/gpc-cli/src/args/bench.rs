@@ -44,9 +44,9 @@ pub struct BenchArgs {
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: Vec<u32>,
 
-    /// Trees: auto (the one that is predicted to be the fastest), binary (0), binomial (1), kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if
-    /// the hosts are known (--hosts, launcher, rendezvous, IMPI), hosts+TREE; binomial by default, hosts+binomial for
-    /// clusters that meet by IMPI
+    /// Trees: auto (the one that is predicted to be the fastest), binary (0), binomial (1), kary:K, knomial:K, chain,
+    /// flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, if the hosts are known (--hosts, launcher, rendezvous, IMPI),
+    /// hosts+TREE; binomial by default, hosts+binomial for clusters that meet by IMPI
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tree: Vec<CallTreeName>,
 

@@ -68,7 +68,7 @@ fn the_tree_of_a_call_that_names_none_follows_its_data_and_hosts() {
         ["chain", "flat"]
     );
     let (_folder, peers) = file("0 10.0.0.1:7\n1 10.0.0.2:7\n2 10.0.0.1:8\n3 10.0.0.2:8\n");
-    let joined = plan(&format!("echo --peers {} --id 0", peers.display())).unwrap();
+    let joined = plan(&format!("echo --peers {} --id 0 --insecure", peers.display())).unwrap();
     assert_eq!(
         (joined.tree_name.to_string(), joined.ids.to_string()),
         ("hosts+flat".into(), "0,2,1,3".into())
@@ -200,7 +200,9 @@ fn processes_of_a_launcher_are_a_whole_plan() {
         CallPlan::new(&args(line)?, &functions, Some(&started)).map_err(|refused| refused.to_string())
     };
     let all = plan("echo").unwrap();
-    assert_eq!((all.root, all.ids.to_string()), (0, "0-3".into()));
+    // Its hosts are known, and each has several ids.
+    assert_eq!((all.root, all.ids.to_string()), (0, "0-1,3,2".into()));
+    assert_eq!((all.order.to_string(), all.tree_name.to_string()), ("0-3".into(), "hosts+flat".into()));
     assert!(matches!(all.nodes, Nodes::Started { peers } if peers.len() == 4));
     // The leader of each host, then the other ids on it.
     let hosts = plan("echo --tree hosts+flat").unwrap();

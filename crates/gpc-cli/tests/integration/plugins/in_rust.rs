@@ -113,7 +113,7 @@ fn nodes(functions: &Functions) -> LocalNodes {
 }
 
 fn call(func: &str) -> Call {
-    Call::new(FuncHandle::named(func)).ids(0..5)
+    Call::new(FuncHandle::named(func)).ids(0..5).tree(Tree::Binary)
 }
 
 #[test]

@@ -175,20 +175,20 @@ fn the_table_is_for_people() {
     let ended = run("call echo -n 3 --header hello");
     let text = String::from_utf8(ended.stdout).unwrap();
     assert!(text.starts_with(
-        "id  header  data\n 0  hello\n 1  hello\n 2  hello\n\necho over 3 ids: binary tree, 1 level\n"
+        "id  header  data\n 0  hello\n 1  hello\n 2  hello\n\necho over 3 ids: flat tree, 1 level\n"
     ));
     assert!(text.contains("done 3 of 3 in ") && text.ends_with(" per level\n"), "{text}");
     // No progress is shown without a terminal.
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let alone = String::from_utf8(run("call sum -n 1").stdout).unwrap();
     assert!(
-        alone.starts_with("id  data\n 0  1\n\nsum over 1 id: binary tree, 0 levels\ndone 1 of 1 in "),
+        alone.starts_with("id  data\n 0  1\n\nsum over 1 id: flat tree, 0 levels\ndone 1 of 1 in "),
         "{alone}"
     );
     let failed = run("call fail -n 3 --header 0 --repeat 9");
     let text = String::from_utf8(failed.stdout).unwrap();
     assert!(
-        text.starts_with("fail over 3 ids: binary tree, 1 level\ndone 0 of 3, failed 1, unreached 2 in "),
+        text.starts_with("fail over 3 ids: flat tree, 1 level\ndone 0 of 3, failed 1, unreached 2 in "),
         "{text}"
     );
     assert!(text.contains("\n1 call: median "), "{text}");
