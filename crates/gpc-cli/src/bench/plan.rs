@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, TreeName};
+use gpc_trees::{Hosts, Id, IdList, TreeName};
 
 use super::earlier::Earlier;
 use super::key::{CallSettings, Key};
@@ -282,6 +282,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The hosts of the ids, where they are known.
+    fn hosts(&self) -> Option<Hosts> {
+        match (&self.over, self.started) {
+            (Some(plan), _) => Some(hosts_of(plan)),
+            (None, started) => started.map(|started| started.hosts.clone()),
+        }
+    }
+
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
             None if self.started.is_some() => Nodes::Started,
@@ -315,8 +323,7 @@ fn rows(
     source: &Source<'_>,
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
-    // Each axis multiplies the number of combinations by its number of values; a list is at most as long as a command
-    // line.
+    // Each axis multiplies the number of combinations; a list is at most as long as a command line.
     let trees = match distinct(&args.tree) {
         trees if trees.is_empty() => {
             vec![Started::tree_of(source.started, CallTreeName::Named(TreeName::Binomial))]
@@ -345,10 +352,7 @@ fn rows(
             "the lists have {count} combinations, at most {ROWS_MAX} are measured: shorten one"
         )));
     }
-    let hosts = match (&source.over, source.started) {
-        (Some(plan), _) => Some(hosts_of(plan)),
-        (None, started) => started.map(|started| started.hosts.clone()),
-    };
+    let hosts = source.hosts();
     let mut sets: Vec<SetPlan> = Vec::new();
     let mut made = Vec::with_capacity(count);
     for place in 0..count {
@@ -367,16 +371,10 @@ fn rows(
             sets.push(set);
         }
         let ids = source.ids(n);
-        let (bytes_of, forward_first) = (u64::from(bytes[bytes_at].0), what.forward_first);
-        let choice = Choice { ids: &ids, hosts: hosts.as_ref(), bytes: bytes_of, forward_first };
-        let tree_name = trees[tree].resolve(&choice);
-        let tree_shown = match &trees[tree] {
-            CallTreeName::Auto => format!("auto:{tree_name}"),
-            CallTreeName::Named(name) => name.to_string(),
-        };
+        let tree_name = trees[tree].resolve(&choice(&ids, &hosts, bytes[bytes_at].0, what));
         let key = Key {
             n,
-            tree: tree_shown,
+            tree: shown(&trees[tree], &tree_name),
             bytes: bytes[bytes_at].0,
             reply_bytes: reply_bytes(args, what, bytes[bytes_at].0),
             in_flight: in_flight[flying],
@@ -388,6 +386,19 @@ fn rows(
         made.push(row(args, what, key, tree, ids, set_place, functions)?);
     }
     Ok((made, sets))
+}
+
+/// What the tree of a row is chosen for.
+fn choice<'a>(ids: &'a IdList, hosts: &'a Option<Hosts>, bytes: u32, what: &CallSettings) -> Choice<'a> {
+    Choice { ids, hosts: hosts.as_ref(), bytes: bytes.into(), forward_first: what.forward_first }
+}
+
+/// Returns the name of a row's tree: if it was chosen, with the tree that it is.
+fn shown(asked: &CallTreeName, tree: &TreeName) -> String {
+    match asked {
+        CallTreeName::Auto => format!("auto:{tree}"),
+        CallTreeName::Named(_) => tree.to_string(),
+    }
 }
 
 /// Returns the length of the reply of each id, if it is known in advance.
