@@ -20,7 +20,7 @@ use crate::names::is_domain;
 use crate::order::Report;
 use crate::request::{Answer, Request};
 
-/// Most nodes asked at the same time, if a tree cannot be used.
+/// Most nodes asked at the same time, each alone.
 const AT_ONCE: usize = 64;
 
 /// Limit of calls made after the time is over: these nodes are reported as late instead of being omitted.
@@ -104,25 +104,33 @@ impl Serving {
             let unlinked = || Fault::new(FaultKind::System, "this process has no node to ask others by");
             return ids.iter().map(|id| (*id, Err(unlinked()))).collect();
         };
-        let call = |ids: &[Id]| query_call(handles, ids, domain, data.clone(), limit);
-        let whole = caller.call(call(ids)).and_then(|handle| handle.wait());
-        if whole.is_ok() || ids.len() < 2 {
-            return reports(ids, &whole).into_iter().map(answer_of).collect();
-        }
-        // A node has delayed the others: ask each alone, all within the limit.
+        let call = |ids: &[Id], limit| query_call(handles, ids, domain, data.clone(), limit);
+        // In a tree, a node that does not answer keeps those below it from being asked. Half of the time is for asking
+        // each of the rest alone.
+        let share = if ids.len() < 2 { limit } else { limit / 2 };
         let limit = shared.clock.limit(limit);
-        let left = || limit.left().unwrap_or_default().max(SHORTEST);
-        let call = |ids: &[Id]| query_call(handles, ids, domain, data.clone(), left());
-        ids.chunks(AT_ONCE).flat_map(|ids| query_each(caller, ids, call)).collect()
+        let whole = caller.call(call(ids, share)).and_then(|handle| handle.wait());
+        let mut answers = reports(ids, &whole);
+        if ids.len() > 1 {
+            let late = |(_, report): &&mut (Id, Result<Report, Fault>)| report.is_err();
+            let asked: Vec<Id> = answers.iter_mut().filter(late).map(|(id, _)| *id).collect();
+            let left = || limit.left().unwrap_or_default().max(SHORTEST);
+            let again =
+                asked.chunks(AT_ONCE).flat_map(|ids| query_each(caller, ids, |ids| call(ids, left())));
+            for (answer, again) in answers.iter_mut().filter(late).zip(again) {
+                *answer = again;
+            }
+        }
+        answers.into_iter().map(answer_of).collect()
     }
 }
 
-fn query_each(caller: &Caller, ids: &[Id], call: impl Fn(&[Id]) -> Call) -> Vec<(Id, Result<Answer, Fault>)> {
+fn query_each(caller: &Caller, ids: &[Id], call: impl Fn(&[Id]) -> Call) -> Vec<(Id, Result<Report, Fault>)> {
     let in_flight: Vec<_> = ids.iter().map(|id| (*id, caller.call(call(&[*id])))).collect();
     let ended = |(id, handle): (Id, Result<chained_gpc::CallHandle, _>)| {
         reports(&[id], &handle.and_then(|handle| handle.wait()))
     };
-    in_flight.into_iter().flat_map(ended).map(answer_of).collect()
+    in_flight.into_iter().flat_map(ended).collect()
 }
 
 fn query_call(handles: &Handles, ids: &[Id], domain: &str, data: Bytes, limit: Duration) -> Call {

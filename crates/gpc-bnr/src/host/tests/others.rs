@@ -1,10 +1,14 @@
 //! A node of a domain among others, which the test plays: real nodes whose functions wait for the test.
 
-use chained_gpc::runtime::Peers;
-use chained_gpc::{Deferred, FuncHandle, Functions, LinkKind, Node, Placement};
+use std::net::{Ipv4Addr, TcpListener};
+
+use chained_gpc::runtime::{Peer, Peers};
+use chained_gpc::{Address, Deferred, FuncHandle, Functions, LinkKind, Node, Placement};
 
 use super::*;
-use crate::order::Order;
+use crate::host::Serving;
+use crate::host::calls::reply;
+use crate::order::{Order, Report};
 use crate::streams::{Piece, Stream};
 
 /// Longer than any call takes.
@@ -15,6 +19,8 @@ const FUNCTIONS: [&str; 5] = ["bnr.order", "bnr.output", "bnr.flush", "bnr.input
 /// A call that has arrived at another node.
 struct Arrived {
     at: u32,
+    /// What is left of its time limit.
+    left: Duration,
     answer: Deferred,
 }
 
@@ -35,8 +41,9 @@ impl Nodes {
             let functions = Functions::new().at(Placement::Inline);
             for (name, sender) in FUNCTIONS.into_iter().zip(&senders) {
                 let sender = sender.clone();
-                let arrive =
-                    move |_: &chained_gpc::Request<'_>, answer| drop(sender.send(Arrived { at: id, answer }));
+                let arrive = move |request: &chained_gpc::Request<'_>, answer| {
+                    drop(sender.send(Arrived { at: id, left: request.remaining(), answer }));
+                };
                 functions.deferring(name, arrive).unwrap();
             }
             let node = Node::builder(id).functions(&functions).peers(peers.clone()).listener(listener);
@@ -118,7 +125,7 @@ fn output_goes_around_a_node_that_was_lost() {
         // Node 10 is above the tenth node, and the head above it.
         let mut rig = nodes.rig(&[8, 10, 20, 21, 22, 23, 24, 25, 26, ME]);
         writes(&mut rig);
-        let Arrived { at, answer } = nodes.outputs().recv_timeout(PATIENCE).unwrap();
+        let Arrived { at, answer, .. } = nodes.outputs().recv_timeout(PATIENCE).unwrap();
         assert_eq!(at, 10);
         if by_order {
             let ask = chained_gpc::Call::new(FuncHandle::named("bnr.look")).ids([8]).watch();
@@ -136,9 +143,43 @@ fn output_goes_around_a_node_that_was_lost() {
             again = again.take().or(nodes.outputs().try_recv().ok());
             again.is_some()
         });
-        let Arrived { at, answer } = again.unwrap();
+        let Arrived { at, answer, .. } = again.unwrap();
         assert_eq!(at, 8, "by an order: {by_order}");
         answer.reply(chained_gpc::Reply::default());
         rig.until(|rig| rig.engine.stdio.outflow.is_empty());
     }
+}
+
+/// A node that did not answer kept the nodes below it in the tree from being asked. `gpc ps --peers` showed no job of
+/// theirs.
+#[test]
+fn a_node_that_does_not_answer_hides_none_below_it() {
+    /// A half of it is for the tree, the other half for each node alone.
+    const LIMIT: Duration = Duration::from_secs(6);
+    const TURN: Duration = Duration::from_millis(10);
+    let mut nodes = Nodes::new(&[8, 9, 10]);
+    let command = SupervisorCommand { program: "/nowhere/supervisor".into(), args: Vec::new() };
+    let serving = Serving::register(&Functions::new(), command, Limits::default()).unwrap();
+    serving.attach(nodes.own.caller());
+    // Node 9, which node 10 is below, accepts connections and does not answer.
+    drop(nodes.others.remove(1));
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    nodes.own.learn(Peer::new(9, Address::Tcp(silent.local_addr().unwrap()))).unwrap();
+    let mut answers = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| serving.domains_of(&[8, 9, 10], LIMIT));
+        let mut silent = Some(silent);
+        // Terminates: the command ends at its limit.
+        while !asks.is_finished() {
+            let Ok(Arrived { at, left, answer }) = nodes.calls[4].recv_timeout(TURN) else { continue };
+            assert!(left <= LIMIT / 2, "id {at}, {left:?}");
+            answer.reply(reply(&Report::Answer(Ok(Answer::Names(vec!["d0".into()])))));
+            if at == 10 {
+                // Nothing waits for node 9 any longer.
+                drop(silent.take());
+            }
+        }
+        asks.join().unwrap()
+    });
+    assert!(answers.remove(1).1.is_err());
+    assert_eq!(answers, [8, 10].map(|id| (id, Ok(vec!["d0".into()]))));
 }
