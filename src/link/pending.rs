@@ -130,7 +130,11 @@ mod tests {
         let taken: Vec<Message> = pending.take(1).take_messages(now).collect();
         assert!(matches!(&taken[..], [Message::Request(_), Message::Cancel(_)]), "{taken:?}");
         assert!((pending.has(1), pending.has(2), pending.len()) == (false, true, 1));
+        pending.push(now, 1, Message::Ping);
         pending.forget(2);
-        assert!(pending.is_empty() && pending.take(2).take_messages(now).next().is_none());
+        assert_eq!((pending.has(1), pending.has(2)), (true, false));
+        assert!(pending.take(2).take_messages(now).next().is_none());
+        pending.forget(1);
+        assert!(pending.is_empty());
     }
 }

@@ -198,8 +198,8 @@ fn a_launch_that_is_dropped_or_given_up_leaves_no_process() {
 fn a_started_process_has_no_variables_of_its_parents_launcher() {
     const ALONE: &str = "GPC_STARTS_WITH_VARIABLES";
     if std::env::var_os(ALONE).is_some() {
-        let launch = Launch::start(&sleepers(1..2)).unwrap();
-        let pid = launch.process_of(1).unwrap();
+        let launch = Launch::start(&sleepers(3..4)).unwrap();
+        let pid = launch.process_of(3).unwrap();
         let read = || fs::read(format!("/proc/{pid}/environ")).unwrap();
         let (mut environment, limit) = (read(), Clock::system().limit(Duration::from_secs(60)));
         // A process that has just been started shows an empty one for a moment.
@@ -251,4 +251,12 @@ fn a_launched_process_has_an_empty_standard_input() {
     let plan = Plan::new(1..2, std::env::current_exe().unwrap(), &[name, "--exact"]);
     let mut launch = Launch::start(&plan).unwrap();
     assert_eq!(launch.exit_of(1, PATIENCE).as_deref(), Some("exit status 0"));
+}
+
+/// A plan has a secret when processes beside the launch have it too. With another one, the two cannot link.
+#[test]
+fn the_secret_of_a_plan_is_that_of_its_processes() {
+    let secret = Secret::new(&[7; 32]).unwrap();
+    let plan = Plan { secret: Some(secret.clone()), ..sleepers(1..2) };
+    assert!(plan.secret_or_drawn().unwrap() == Some(secret));
 }

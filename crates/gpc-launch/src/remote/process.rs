@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_no_report() {
         let long = format!("head -c {} /dev/zero | tr '\\0' x", LINE_MAX + 1);
-        let mut process = shell(&format!("({long}) >&2; echo >&2; while read x; do echo fine >&2; done"));
-        // What comes with the end of the long line is lost with it.
+        let mut process = shell(&format!("({long}; echo x) >&2; while read x; do echo fine >&2; done"));
+        // What comes with the end of the long line is lost with it, and the next lines are not.
         let heard = turns(&mut process, Duration::ZERO, |process, heard| {
             process.send("\n");
             heard.log.contains(&"fine".to_owned())

@@ -536,6 +536,16 @@ fn all_are_started_through_a_tree() {
     assert_eq!((of_root.count(), world.starts), (4, 128));
 }
 
+/// A process was to start the next one of its host, and failed. The next one is started from the first one, and not
+/// through the command for other hosts, which a process on a host may not be able to run.
+#[test]
+fn siblings_of_a_lost_process_are_started_on_their_host() {
+    // `carry_out` compares each start with the host.
+    let mut world = World::new(1, BTreeMap::from([(2, Fate::Refused)]));
+    world.start(&hosts(1, 3));
+    assert_eq!(world.result().0, BTreeSet::from([1, 3]));
+}
+
 /// A greeting and a report each have the whole limit.
 #[test]
 fn a_process_may_speak_until_its_limit_and_not_at_it() {
