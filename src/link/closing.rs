@@ -63,7 +63,7 @@ impl<B: Book, T: HasLink> Links<B, T> {
         }
     }
 
-    /// Sends the queued messages and a goodbye, then closes the link.
+    /// Sends what is queued of short messages and a goodbye, then closes the link.
     pub fn say_goodbye(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         if let Some(link) = self.table.link_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });
@@ -82,8 +82,8 @@ impl<B: Book, T: HasLink> Links<B, T> {
         self.settle_peering(now);
     }
 
-    /// A peer is a stranger from now on. Its link is closed in order: queued messages are sent, if the peer takes them
-    /// soon, then a goodbye. Calls that use the link are lost.
+    /// A peer is a stranger from now on. Its link is closed in order: queued short messages are sent, if the peer takes
+    /// them soon, then a goodbye. Calls that use the link are lost.
     pub fn forget(&mut self, now: Time, peer: Id) {
         if let State::Up(key) = self.peering.state(peer) {
             self.tell_lost(peer, Loss::Forgotten, "this node was told to forget it");

@@ -3,6 +3,7 @@
 //! Small messages are written at once, one behind the other, and leave in one gather write. Long ones are cut into segments that take turns, so
 //! none holds up the others; bytes of a body that is still arriving are read from it as they come. Requests wait here for credit.
 
+mod ending;
 mod unsent;
 
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ use crate::chain::{OwnAnswer, ShortAnswer, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
-    AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef, emit_pause,
+    AnswerKind, CallRef, ExtentRef, IdsForm, RequestHead, ResponseHead, WindowRef, emit_pause,
 };
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
@@ -76,7 +77,8 @@ pub(super) struct Stream {
 /// The sending side of a link.
 #[derive(Debug)]
 pub struct Outbox {
-    /// Bytes in the order in which they leave; the first may be written in part.
+    /// Bytes in the order in which they leave; the first may be written in part. An empty part is behind a GOODBYE:
+    /// nothing leaves behind it.
     ready: VecDeque<Bytes>,
     /// Small frames behind `ready`.
     tail: BytesMut,
@@ -139,7 +141,7 @@ impl Outbox {
     /// When more of small frames waits than a peer that reads ever leaves; in words.
     pub fn waits(&mut self) -> Result<(), String> {
         // Longer runs are not moved when more comes behind them.
-        if self.tail.len() > RUN_MAX {
+        if self.tail.len() > RUN_MAX && !self.is_over() {
             self.ready.push_back(self.tail.split().freeze());
         }
         let ahead = if self.streams.is_empty() { 0 } else { AHEAD };
@@ -148,7 +150,7 @@ impl Outbox {
 
     /// Gives back the room of what has left, where nothing is there to send.
     pub fn release_spare_memory(&mut self) {
-        if self.is_idle() {
+        if self.is_idle() && !self.is_over() {
             self.tail = BytesMut::new();
             self.ready = VecDeque::new();
             self.waiting = VecDeque::new();
@@ -168,11 +170,6 @@ impl Outbox {
     pub fn greeting(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.queued += bytes.len();
-    }
-
-    /// Queues the link's last frame.
-    pub fn goodbye(&mut self, goodbye: &Goodbye) {
-        self.small_frame(Kind::Goodbye, &goodbye.emit());
     }
 
     /// Acknowledges requests; none is no news, and not sent.
@@ -382,8 +379,9 @@ impl Outbox {
 
     /// The next bytes to write, as parts of one gather write.
     pub fn parts<'a>(&'a self, slices: &mut SmallVec<[IoSlice<'a>; PARTS_MAX]>) {
-        slices.extend(self.ready.iter().take(PARTS_MAX - 1).map(|part| IoSlice::new(part)));
-        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() {
+        let ready = self.ready.iter().take(PARTS_MAX - 1).filter(|part| !part.is_empty());
+        slices.extend(ready.map(|part| IoSlice::new(part)));
+        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() && !self.is_over() {
             slices.push(IoSlice::new(&self.tail));
         }
     }
@@ -567,6 +565,9 @@ impl Outbox {
 
     /// Cuts segments from long messages, in turn, until enough is queued or none has bytes. What leaves by descriptor leaves one by one, so that the peer has each as soon as it is there.
     fn fill(&mut self, over: &mut dyn Handover) {
+        if unlikely(self.is_over()) {
+            return self.drop_what_follows();
+        }
         let mut starved = 0;
         // On a slow link nothing is ahead: what is left of a segment would stand before the next small message.
         let ahead = if self.segment == SEGMENT { AHEAD } else { 1 };

@@ -97,3 +97,24 @@ fn a_call_may_be_sent_again_behind_its_cancel() {
     });
     assert_eq!(data.unwrap(), vec![2; 1 << 20]);
 }
+
+/// A link that was replaced wrote the segments of its long messages behind its GOODBYE, and so did what came later.
+#[test]
+fn nothing_leaves_behind_a_goodbye() {
+    let (mut outbox, mut inbox) = (outbox(), greeted());
+    outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
+    let mut events = feed(&mut inbox, drain(&mut outbox, 300_000));
+    outbox.push(Message::Release(call(2)));
+    outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text: "so long".into() });
+    for message in [Message::Pong, small(3), request(4, IdList::range(4..6), Body::whole(vec![1; 1 << 20]))] {
+        outbox.push(message);
+    }
+    outbox.acknowledge(1);
+    outbox.release_spare_memory();
+    events.extend(feed(&mut inbox, drain(&mut outbox, usize::MAX)));
+    assert!(matches!(&events[events.len() - 2..], [Event::Release(_), Event::Goodbye(_)]), "{events:?}");
+    outbox.release_spare_memory();
+    outbox.push(Message::Pong);
+    outbox.waits().unwrap();
+    assert!(outbox.only_small().is_none() && !outbox.is_ready() && outbox.is_idle());
+}

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use chained_gpc::link::{Context, Event, Inbox, Outbox, Room};
 use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
-use chained_gpc::wire::head::WindowRef;
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
     Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, ReplyLimits, Report,

@@ -1,0 +1,35 @@
+//! The last frame of a link: nothing leaves behind it.
+//!
+//! Source: docs/wire.md, "GOODBYE".
+
+use bytes::Bytes;
+
+use super::Outbox;
+use crate::wire::frame::Kind;
+use crate::wire::head::Goodbye;
+
+impl Outbox {
+    /// Queues the link's last frame: the rest of long messages and all that is queued later does not leave.
+    pub fn goodbye(&mut self, goodbye: &Goodbye) {
+        if self.is_over() {
+            return;
+        }
+        self.small_frame(Kind::Goodbye, &goodbye.emit());
+        self.ready.extend([self.tail.split().freeze(), Bytes::new()]);
+        self.drop_what_follows();
+    }
+
+    /// Whether the last frame is queued, or has left.
+    pub(super) fn is_over(&self) -> bool {
+        self.ready.back().is_some_and(Bytes::is_empty)
+    }
+
+    /// Drops what is queued behind the last frame.
+    #[cold]
+    pub(super) fn drop_what_follows(&mut self) {
+        self.queued -= self.tail.len();
+        self.tail.clear();
+        self.streams.clear();
+        self.waiting.clear();
+    }
+}
