@@ -63,7 +63,10 @@ impl<B: Book, T: HasLink> Links<B, T> {
                 Output::Up(new_link) => self.outputs.push_back(LinksOutput::Prepare(new_link)),
                 Output::Replaced { key, peer, incarnation } => self.replaced(key, peer, incarnation),
                 Output::Ask { key, peer } => self.ask_whether_it_lives(now, key, peer),
-                Output::Lost { peer, kind, why, stood } => self.lost(peer, kind, why, !stood),
+                Output::Lost { peer, kind, why, stood } => {
+                    // Nothing was sent on a link that could not stand.
+                    self.lost(peer, kind, why, !stood || kind == CauseKind::Unreachable);
+                }
                 Output::Unreached { peer, kind, why } => {
                     // The reason includes the address, since it may be what is wrong.
                     let why = match self.peering.book.shown_address(peer) {
