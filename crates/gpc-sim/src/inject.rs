@@ -152,7 +152,11 @@ impl World {
     /// Real connections have room for a good part of the longest message.
     fn make_room_for_messages(&mut self) {
         let longest = self.profile.longest(&self.scenario);
-        self.linked.iter_mut().for_each(|linked| linked.suffice_for(longest));
+        let memory = self.profile.limits.map_or(u64::MAX, |limits| limits.memory_max);
+        self.linked.iter_mut().for_each(|linked| {
+            linked.suffice_for(longest);
+            linked.limit_memory(memory);
+        });
     }
 
     /// Draws whether nodes send heartbeat requests, and how often.
@@ -195,7 +199,10 @@ impl World {
         let pieces = self.profile.pieces_ns(self.scenario.costs.elsewhere.latency_ns);
         let [data, reply] = self.profile.longest(&self.scenario);
         let latency = self.scenario.costs.elsewhere.latency_ns;
-        let waits = self.linked.as_ref().map_or(0, |linked| linked.waits_ns(latency, data + reply));
+        // What is written at once arrives at once, when its last byte does.
+        let bytes_ns = self.scenario.costs.elsewhere.bytes_ns(data + reply);
+        let waits =
+            self.linked.as_ref().map_or(0, |linked| linked.waits_ns(latency, data + reply) + bytes_ns);
         let took = took + waits;
         let pieces = u64::from(tree.depth(*n).unwrap_or(*n)) * (pieces + waits * u64::from(*calls));
         (took, World::whole_us((took * 20).max(LIMIT_MIN_NS).max(took + pieces)))
@@ -284,6 +291,7 @@ impl World {
         let tree = probe_tree(&self.scenario.tree, most);
         let least = self.expected().1.max(expected_ns(&self.scenario, &tree, self.scenario.n));
         let limit_ns = longest.unwrap_or_default().max(least);
+        let [data, reply] = self.profile.probed(self.scenario.n);
         let plan = Plan {
             ids: IdList::from_ids(alive).expect("every id comes once"),
             tree,
@@ -292,9 +300,9 @@ impl World {
             reply_wanted: true,
             callback: false,
             forward_first: false,
-            data_bytes: self.scenario.data_bytes.unwrap_or(0),
+            data_bytes: self.scenario.data_bytes.unwrap_or(data),
             limit_ns,
-            reply_bytes: self.scenario.reply_bytes.unwrap_or(0).max(4),
+            reply_bytes: self.scenario.reply_bytes.unwrap_or(reply).max(4),
             carries: Carries::default(),
         };
         let index = self.calls.add(plan, true);
@@ -341,6 +349,7 @@ impl World {
             Mishap::Close(id) if self.hosts.is_up(id) => {
                 self.inject(Fault::Close, &[id]);
                 self.node(id).into_iter().for_each(Node::close);
+                self.leaves_in_order(id);
             }
             Mishap::GiveUp { call } => self.give_up(call),
             Mishap::Again { from, to, runs, message } => self.again(from, to, runs, *message),

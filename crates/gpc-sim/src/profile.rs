@@ -23,7 +23,7 @@ use chained_gpc::wire::message::Merging;
 /// node forwards a reply before it is complete.
 const LONG_REPLIES: u64 = 3 << 20;
 
-/// Of the worlds with real links only those of at most so many ids have bodies longer than a window.
+/// In the worlds with real links of more ids than this, fewer have bodies longer than a window.
 const WINDOWS_OF: u64 = 4;
 
 /// One in this many calls over real links has the longest header: it does not fit into a segment with the ids.
@@ -103,9 +103,10 @@ impl MaxSizes {
             return self;
         }
         let reply = (LONG_REPLIES / n).min(LONG_DATA);
+        let longer = n <= WINDOWS_OF || random.chance(1, n / WINDOWS_OF);
         match random.below(16) {
             0 if n <= WINDOWS_OF => MaxSizes { data: WINDOW + WINDOW / 2, ..self },
-            1 if n <= WINDOWS_OF => MaxSizes { reply: (WINDOW + WINDOW / 2) / n.max(2) * 2, ..self },
+            1 if longer => MaxSizes { reply: 2 * (WINDOW + WINDOW / 2) / n.max(2), ..self },
             0..4 => MaxSizes { data: LONG_DATA, reply, ..self },
             4..8 => MaxSizes { reply, ..self },
             _ => self,
@@ -267,6 +268,14 @@ impl Profile {
         let data = scenario.data_bytes.map_or(self.most.data, u64::from);
         let reply = scenario.reply_bytes.map_or(self.most.reply, u64::from);
         [data, (reply + self.most.reply_header + FRAMED) * u64::from(scenario.n)]
+    }
+
+    /// Data of a request and reply of an id, bytes, in the calls of the liveness phase: as long as is possible where
+    /// bodies are longer than a window, so that windows are needed after all faults, too.
+    pub(super) fn probed(&self, n: u32) -> [u32; 2] {
+        let MaxSizes { data, reply, .. } = self.most;
+        let is_longer = data > WINDOW || reply * u64::from(n) > WINDOW;
+        [data, reply].map(|bytes| if is_longer { bytes as u32 } else { 0 })
     }
 
     /// Longest time between two pieces over a link of this latency, nanoseconds.

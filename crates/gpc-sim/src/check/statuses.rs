@@ -286,9 +286,16 @@ impl Statuses {
     }
 }
 
-/// Whether the link of an id refuses a request whose ids have not come: the chain of that id never has it.
+/// Whether the link of an id refuses a request whose ids have not come, or a request or a reply for which it has no
+/// memory: the chain of that id does not know.
 fn is_of_link(id: Id, failure: &Failure) -> bool {
-    (failure.cause.id, failure.cause.stage) == (id, Stage::Setup) && failure.coverage.is_empty()
+    let Cause { stage, kind, .. } = failure.cause;
+    let refuses = match stage {
+        Stage::Setup => failure.coverage.is_empty() || kind == CauseKind::NoMemory,
+        Stage::Reply => failure.coverage.is_empty() && kind == CauseKind::NoMemory,
+        _ => false,
+    };
+    failure.cause.id == id && refuses
 }
 
 /// Whether callback is to merge this answer, and it holds no values.

@@ -55,9 +55,11 @@ faults! {
     Fresh = "fresh",
     /// A process pauses after announcing the length to its peers; it keeps to it or stays away longer.
     Announced = "announced-pause",
-    /// A live process refuses connections for a while, from one other id or from all.
+    /// A live process refuses connections for a while, from one other id or from all. If links are real: its host, the
+    /// network, or one end after the greeting; or the other id does not have it among its peers.
     Refused = "refused",
-    /// A process takes no more calls and ends a while later; perhaps a new one starts.
+    /// A process takes no more calls and ends a while later, with a goodbye on links that are real; perhaps a new one
+    /// starts.
     Close = "close",
     /// Nodes have low limits of calls, data, replies and adopted children.
     Limits = "limits",

@@ -2,15 +2,16 @@
 
 use gpc_trees::Id;
 
-use super::Linked;
 use super::given::{GivenMessage, GivenMessages, Kind, Name, Origin};
+use super::network::REFUSED;
+use super::{Linked, address_of};
 use crate::check::Observation;
 use crate::faults::Fault;
 use crate::world::World;
 use chained_gpc::chain::Input;
 use chained_gpc::link::{Arrival, Lost, UnsentRequests};
 use chained_gpc::wire::message::{Answer, Response};
-use chained_gpc::wire::{CallId, Message, Stage};
+use chained_gpc::wire::{CallId, CauseKind, Message, Stage};
 
 impl World {
     /// Lets the links of all processes that have something to do go on: inputs for their chains, and writes.
@@ -20,7 +21,7 @@ impl World {
             if self.hosts.is_up(id) {
                 self.take_in_arrivals_of(id);
                 self.flush(id);
-                self.nothing_waits_to_be_written(id);
+                self.links_are_steady(id);
                 self.await_deadline(id);
             }
         }
@@ -73,6 +74,10 @@ impl World {
                 self.observe(&Observation::PingLeft { at: id, peer, asked_ns: self.now });
                 self.input(id, Input::PingLeft(peer));
             }
+            Input::Unreachable { peer, call, why } => {
+                self.observe(&Observation::LinkEnded { at: id, peer, unreached: true });
+                self.input(id, Input::Unreachable { peer, call, why });
+            }
             other => self.input(id, other),
         }
     }
@@ -97,6 +102,9 @@ impl World {
             // Messages sent before the link was given up still arrive; an adopter may have passed the receiver
             // meanwhile.
             self.inject(Fault::Duplicate, &[from, id]);
+        }
+        if lacks_memory(&message, from) {
+            self.owns_up_to_little_memory(from);
         }
         let name = Name::of(&message);
         let given = match self.linked().end(place).given.arrived(&message) {
@@ -148,6 +156,12 @@ impl World {
     /// A link, or an attempt to open one, is lost.
     fn take_in_loss(&mut self, id: Id, lost: Lost) {
         let Lost { peer, kind, why, unreached, unsent } = lost;
+        if why.contains(REFUSED) && !why.contains(&address_of(peer)) {
+            self.blame(
+                id,
+                Some(format!("cannot reach {peer}, and does not say where that should be: {why}")),
+            );
+        }
         if let Some(unsent) = unsent
             && self.loses_nothing(id, peer, &unsent)
         {
@@ -199,6 +213,16 @@ impl World {
 /// no use.
 fn is_of_links(kind: Kind) -> bool {
     matches!(kind, Kind::Ping | Kind::Cancel)
+}
+
+/// Whether its sender says that it has no memory.
+fn lacks_memory(message: &Message, from: Id) -> bool {
+    match message {
+        Message::Response(Response { answer: Answer::Failed(failure), .. }) => {
+            (failure.cause.id, failure.cause.kind) == (from, CauseKind::NoMemory)
+        }
+        _ => false,
+    }
 }
 
 /// Whether it refuses a request before anything is executed.

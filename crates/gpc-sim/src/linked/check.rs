@@ -3,11 +3,11 @@
 use gpc_trees::Id;
 
 use super::Linked;
-use super::connection::Connection;
 use super::step::Place;
 use crate::check::Violation;
 use crate::world::World;
 use chained_gpc::link::Phase;
+use chained_gpc::wire::Budget;
 
 const NAME: &str = "links";
 
@@ -21,19 +21,6 @@ impl World {
         let wrong = &mut self.linked().wrong;
         if wrong.len() < WRONG_MAX {
             wrong.push(Violation { checker: NAME, at_ns, what: format!("id {id} {what}") });
-        }
-    }
-
-    /// Checks that whatever may leave on a link is written, or marked to be: nothing waits for another event.
-    pub(super) fn nothing_waits_to_be_written(&mut self, id: Id) {
-        let waits = |connection: &mut Connection| {
-            let Connection { link, blocked, .. } = connection;
-            let Phase::Up(peer) = link.phase else { return None };
-            (!*blocked && !link.marked && link.outbox.is_ready()).then_some(peer)
-        };
-        let peer = self.process(id).links.table.values_mut().find_map(waits);
-        if let Some(peer) = peer {
-            self.blame(id, Some(format!("has bytes for {peer} that its driver does not write")));
         }
     }
 
@@ -71,7 +58,8 @@ impl Linked {
         holds(usize::from(links.due.next().is_some()), "deadlines of connections");
         holds(links.peering.half_open().count(), "connections that await a hello");
         holds(usize::from(links.peering.has_waiting_runs()), "runs that wait for a link to end");
-        holds(process.memory.used() as usize, "bytes of its links' memory");
+        let used: u64 = process.memory.iter().map(Budget::used).sum();
+        holds(used as usize, "bytes of its links' memory");
         let places: Vec<Place> = links.table.values().map(|connection| connection.place).collect();
         left.extend(places.into_iter().flat_map(|place| self.left_on(id, place)));
         left

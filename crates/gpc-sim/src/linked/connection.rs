@@ -10,6 +10,8 @@ pub(super) struct Connection {
     pub(super) place: Place,
     /// Whether bytes wait for the peer to read those before them.
     pub(super) blocked: bool,
+    /// Whether there was nothing to write since long data last left.
+    pub(super) rested: bool,
 }
 
 impl HasLink for Connection {

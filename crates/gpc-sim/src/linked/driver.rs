@@ -3,8 +3,8 @@
 
 use gpc_trees::Id;
 
-use super::Process;
-use super::given::Kind;
+use super::given::{GivenMessages, Kind};
+use super::{Process, Refusal};
 use crate::check::Observation;
 use crate::event::Event;
 use crate::faults::Fault;
@@ -32,7 +32,14 @@ impl World {
     fn carry_out_for(&mut self, id: Id, output: LinksOutput) {
         let now = self.time();
         match output {
-            LinksOutput::Open { peer } => self.connect(id, peer),
+            LinksOutput::Open { peer } => {
+                let process = self.process(id);
+                let needed = process.queued.get(&peer).is_some_and(GivenMessages::needs_link);
+                let absent = process.links.peering.state(peer) == State::Absent;
+                let wrong = format!("connects to {peer} though nothing needs it, or a second time");
+                self.blame(id, (!needed || !absent).then_some(wrong));
+                self.connect(id, peer);
+            }
             LinksOutput::Close { key } => self.discard(id, key),
             LinksOutput::CloseAfterWriting { key } => {
                 self.write(id, key);
@@ -76,6 +83,10 @@ impl World {
         let (peer, generation) = (hello.from, hello.generation);
         let Some(place) = self.process(id).place(key) else { return };
         let ((pipe, side), by) = (place, if accepted { peer } else { id });
+        if self.linked().settings.refusal == Refusal::AfterGreeting && self.refuses_now(peer, id) {
+            self.inject(Fault::Refused, &[id, peer]);
+            return self.process(id).links.fails_to_stand(now, key, peer, "no memory for its session");
+        }
         self.trace.say(
             self.now,
             format_args!("{id} has connection {pipe}, which {by} has opened, for its link to {peer}, generation {generation}"),

@@ -8,6 +8,9 @@ use crate::inject::NOTICED_LATENCIES;
 use crate::world::World;
 use chained_gpc::link::peering::{GREETING_LIMIT, LinkKey, State};
 
+/// Where losses are hidden, only one end learns soon of one in so many.
+const UNNOTICED: u64 = 4;
+
 impl World {
     /// Breaks a connection, established as a link or not: one of the given id's links, if it has any. Each end learns
     /// of it at its own time.
@@ -25,8 +28,23 @@ impl World {
         let mishaps = self.mishaps.as_mut();
         let again = mishaps.map(|mishaps| mishaps.repeats.again(&mut self.random, a, b)).unwrap_or_default();
         self.inject(if again.is_empty() { Fault::Link } else { Fault::Duplicate }, &[a, b]);
-        self.break_pipe(pipe, hard, [true, true]);
+        let mut informed = [true, true];
+        if self.linked().settings.hides_losses && self.linked().random.chance(1, UNNOTICED) {
+            let side = self.linked().random.below(2) as usize;
+            informed[side] = false;
+            self.tell_late(pipe, side);
+        }
+        self.break_pipe(pipe, hard, informed);
         self.come_again(a, b, again);
+    }
+
+    /// An end of a connection that breaks learns of it when the other has long gone on. What it sends meanwhile is
+    /// lost, or waits.
+    fn tell_late(&mut self, pipe: PipeId, side: usize) {
+        let latest = self.mishaps.as_ref().map_or(0, |mishaps| mishaps.longest);
+        let at = self.now + 1 + self.linked().random.below(latest.max(1));
+        self.inject(Fault::Partition, &[]);
+        self.tell_end(pipe, side, at);
     }
 
     /// Breaks a connection; the ends marked in `informed` learn of it later.
@@ -96,6 +114,13 @@ impl World {
         }
     }
 
+    /// Announces a limit that the links of an id have come to.
+    pub(super) fn owns_up_to_little_memory(&mut self, id: Id) {
+        if self.linked().has_little_memory() {
+            self.inject(Fault::Limits, &[id]);
+        }
+    }
+
     /// Announces a fault where an end learns late that its link was given up. It continues with the requests received
     /// meanwhile. An adopter may have passed it, as with a copied request.
     pub(super) fn owns_up_to_a_late_end(&mut self, (pipe, side): Place) {
@@ -106,10 +131,36 @@ impl World {
         }
     }
 
+    /// A process that ends has closed before, and says goodbye.
+    pub(crate) fn leaves_in_order(&mut self, id: Id) {
+        self.linked.iter_mut().for_each(|linked| linked.leaving.extend([id]));
+    }
+
+    /// Says goodbye on all links of a process.
+    fn says_goodbye(&mut self, id: Id) {
+        self.process(id).links.goodbye("the node was shut down");
+        for key in std::mem::take(&mut self.process(id).links.dirty) {
+            self.write(id, key);
+        }
+    }
+
     /// Ends all connections of a process that ends. `hard`: its last messages are lost.
     pub(crate) fn end_connections(&mut self, id: Id, hard: bool) {
+        let leaves = self.linked().leaving.remove(&id);
+        if leaves {
+            self.says_goodbye(id);
+        }
         let Some(process) = self.linked().processes[id as usize].take() else { return };
         for (pipe, side) in process.open {
+            if leaves && self.pipe(pipe).ends[side].open && !self.pipe(pipe).is_broken() {
+                // What it has written arrives.
+                self.close((pipe, side));
+                let (a, b) = self.pipe(pipe).between();
+                self.linked().broken.insert((a, b));
+                self.owns_up_to_a_wait_in_vain(a, b);
+                self.owns_up_to_a_wait_in_vain(b, a);
+                continue;
+            }
             let end = &mut self.pipe(pipe).ends[side];
             (end.open, end.key, end.unread) = (false, None, Vec::new());
             if !self.pipe(pipe).is_broken() {

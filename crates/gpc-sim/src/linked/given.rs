@@ -78,6 +78,8 @@ pub(super) struct GivenMessage {
     in_order: bool,
     /// Whether it need not arrive any more.
     taken_back: bool,
+    /// Whether all of it has left.
+    has_left: bool,
 }
 
 impl GivenMessage {
@@ -99,6 +101,7 @@ impl GivenMessage {
             framed: false,
             in_order,
             taken_back: false,
+            has_left: false,
         }
     }
 
@@ -207,7 +210,36 @@ impl GivenMessages {
             self.messages.range(..place).find(|before| in_order && before.in_order && !before.taken_back);
         let skipped = skipped.map(|before| before.name);
         let message = self.messages.remove(place)?;
+        if let Name { kind: Kind::Cancel, call: Some(call) } = name {
+            // What it ends does not come any more.
+            let mut before = place;
+            self.messages.retain(|given| {
+                let ended = before > 0 && given.name == Name::request(call);
+                before = before.saturating_sub(1);
+                !ended
+            });
+        }
         Some(skipped.map_or(Ok(message), Err))
+    }
+
+    /// All messages have left.
+    pub(super) fn note_left(&mut self) {
+        self.messages.iter_mut().for_each(|message| message.has_left = true);
+    }
+
+    /// If requests have not left, and nothing that ends them: whether they were on a link before.
+    pub(super) fn unsent(&self) -> Option<bool> {
+        let here = || self.messages.iter().filter(|message| !message.has_left);
+        let mut requests = here().filter(|message| message.name.kind == Kind::Request).peekable();
+        requests.peek()?;
+        let ended = here().any(|message| message.taken_back || message.name.kind == Kind::Cancel);
+        (!ended).then(|| requests.any(|request| request.framed))
+    }
+
+    /// Whether any of the messages needs a link.
+    pub(super) fn needs_link(&self) -> bool {
+        let needs = |message: &GivenMessage| matches!(message.name.kind, Kind::Request | Kind::Ping);
+        self.messages.iter().any(|message| needs(message) && !message.taken_back)
     }
 
     /// Whether a message of this name has not arrived.
@@ -270,6 +302,32 @@ mod tests {
         let mut all = given(&[completed(), Message::Cancel(CALL)]);
         assert!(all.take_back(Name::response(CALL)));
         assert!(all.missing().is_some_and(|name| name.kind == Kind::Cancel), "no request waits with it");
+    }
+
+    #[test]
+    fn requests_that_have_not_left_go_out_again_once() {
+        let mut all = given(&[request(1, Duration::ZERO)]);
+        all.note_left();
+        assert!(all.unsent().is_none() && given(&[Message::Release(CALL)]).unsent().is_none());
+        all.push(GivenMessage::new(&request(2, Duration::ZERO), Origin::ByNode, 5));
+        assert_eq!(all.unsent(), Some(false), "the first has left");
+        let mut again = GivenMessage::new(&request(3, Duration::ZERO), Origin::ByNode, 5);
+        again.note_framed();
+        all.push(again);
+        assert_eq!(all.unsent(), Some(true), "the last was on a link before");
+        all.push(GivenMessage::new(&Message::Cancel(CallId { sequence: 2, ..CALL }), Origin::ByNode, 5));
+        assert_eq!(all.unsent(), None, "it was cancelled");
+    }
+
+    #[test]
+    fn nothing_comes_behind_its_cancel_and_cancels_need_no_link() {
+        let mut all = given(&[request(1, Duration::ZERO), Message::Cancel(CALL)]);
+        assert!(!all.needs_link() && given(&[Message::Ping]).needs_link());
+        assert!(all.arrived(&Message::Cancel(CALL)).is_some());
+        assert!(all.arrived(&request(1, Duration::ZERO)).is_none(), "it was ended");
+        let mut all = given(&[Message::Cancel(CALL), request(1, Duration::ZERO)]);
+        assert!(all.arrived(&Message::Cancel(CALL)).is_some() && all.needs_link());
+        assert!(all.arrived(&request(1, Duration::ZERO)).is_some(), "it came after the cancel");
     }
 
     #[test]

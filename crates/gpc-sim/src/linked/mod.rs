@@ -19,10 +19,12 @@ mod driver;
 mod faults;
 mod given;
 mod linking;
+mod losses;
 mod network;
 mod pipe;
 mod reading;
 mod sending;
+mod steady;
 mod step;
 #[cfg(test)]
 mod stories;
@@ -63,31 +65,43 @@ const WRITES_MAX: u64 = 96;
 /// Latencies between two writes to a full connection: there, back, and as much again where a write is parted.
 const WAIT_LATENCIES: u64 = 4;
 
-/// Memory of a node's links, bytes: it suffices, and all of it must be given back.
+/// Memory of a node's links where it is not narrow, bytes. All of it must be given back.
 const MEMORY: u64 = 1 << 40;
 
 /// Largest world in which some runs authenticate links: the model of the cryptography is slow.
 const PROVED_MAX: u32 = 64;
 
-/// A book in which every id is a peer and has no key.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Everybody;
+/// A book in which every id but a few is a peer, and has no key.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Peers {
+    /// Ids that are not listed.
+    unlisted: BTreeSet<Id>,
+}
 
-impl Book for Everybody {
-    fn contains(&self, _: Id) -> bool {
-        true
+impl Book for Peers {
+    fn contains(&self, id: Id) -> bool {
+        !self.unlisted.contains(&id)
     }
 
     fn key(&self, _: Id) -> Option<PublicKey> {
         None
     }
+
+    fn shown_address(&self, id: Id) -> Option<String> {
+        Some(address_of(id))
+    }
+}
+
+/// The address of an id, for people.
+fn address_of(id: Id) -> String {
+    format!("host-{id}")
 }
 
 /// The links of one run of an id.
 #[derive(Debug)]
 pub(super) struct Process {
     run: u32,
-    links: Links<Everybody, Connection>,
+    links: Links<Peers, Connection>,
     /// Ends of connections that it knows of, or that wait to be accepted, and that it has not closed.
     open: BTreeSet<Place>,
     /// Messages for links that are not up yet.
@@ -96,8 +110,8 @@ pub(super) struct Process {
     last_links: BTreeMap<Id, Place>,
     /// Links that were announced to its chain.
     announced: AnnouncedLinks,
-    /// Memory of its links.
-    memory: Budget,
+    /// Memory of its links: for bodies, and for frames that are under way.
+    memory: [Budget; 2],
     spare: Spare,
     /// Time of the scheduled event for its deadlines, if there is one.
     due: Option<u64>,
@@ -125,6 +139,25 @@ struct ConnectionSettings {
     room: usize,
     /// Whether bytes are read in pieces.
     cuts: bool,
+    /// Memory of a node's links, bytes.
+    memory: u64,
+    /// How nodes that refuse connections do so.
+    refusal: Refusal,
+    /// Whether one end of a connection that breaks may learn of it late.
+    hides_losses: bool,
+}
+
+/// How a connection is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refusal {
+    /// Its host answers.
+    ByHost,
+    /// The network does not open it.
+    AtOnce,
+    /// The greeting passes, and then the connection cannot be used.
+    AfterGreeting,
+    /// The other id is not listed.
+    Unlisted,
 }
 
 /// All connections of a world, and the machines at their ends.
@@ -139,6 +172,8 @@ pub(super) struct Linked {
     intact: Sorted<(Id, Id, PipeId)>,
     /// Pairs of ids of which a connection has broken, the lower id first.
     broken: BTreeSet<(Id, Id)>,
+    /// Processes that say goodbye when they end.
+    leaving: BTreeSet<Id>,
     /// Processes whose links may have something to write or an input for the chain.
     touched: VecDeque<Id>,
     /// The end from which bytes are being read.
@@ -161,13 +196,19 @@ impl Linked {
         let hiwater = drawn(&HIWATERS.map(|hiwater| hiwater as usize)).map_or(HIWATER, |it| it as u32);
         let room = drawn(&ROOMS).unwrap_or(usize::MAX);
         let cuts = has_faults && random.chance(3, 4);
-        let settings = ConnectionSettings { ways, secret, hiwater, room, cuts };
+        let refusals = [Refusal::ByHost, Refusal::AtOnce, Refusal::AfterGreeting, Refusal::Unlisted];
+        let refusal = random.pick(&refusals).copied().unwrap_or(Refusal::ByHost);
+        let hides_losses = has_faults && random.chance(1, 2);
+        let memory = MEMORY;
+        let settings =
+            ConnectionSettings { ways, secret, hiwater, room, cuts, memory, refusal, hides_losses };
         Linked {
             settings,
             processes: std::iter::repeat_with(|| None).take(n as usize).collect(),
             pipes: Vec::new(),
             intact: Sorted::default(),
             broken: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             touched: VecDeque::new(),
             reading: None,
             random,
@@ -179,6 +220,16 @@ impl Linked {
     pub(super) fn suffice_for(&mut self, longest: [u64; 2]) {
         let bytes = longest.into_iter().max().unwrap_or_default();
         self.settings.room = self.settings.room.max((bytes / WRITES_MAX) as usize);
+    }
+
+    /// Gives the links of each node so much memory.
+    pub(super) fn limit_memory(&mut self, bytes: u64) {
+        self.settings.memory = bytes.min(MEMORY);
+    }
+
+    /// Whether the links of nodes have so little memory that they refuse bodies.
+    fn has_little_memory(&self) -> bool {
+        self.settings.memory < MEMORY
     }
 
     /// How long so many bytes wait for room on their way over a link with this latency, nanoseconds.
@@ -198,7 +249,7 @@ impl Linked {
 
     /// The process of an id in this run.
     fn process(&mut self, id: Id, run: u32, incarnation: u64) -> &mut Process {
-        let ConnectionSettings { secret, hiwater, .. } = self.settings;
+        let ConnectionSettings { secret, hiwater, memory, .. } = self.settings;
         self.processes[id as usize].get_or_insert_with(|| {
             let crypto = secret.map(|secret| -> Box<dyn Crypto> {
                 let private = u64::from(id) << 16 | u64::from(run) | 1 << 60;
@@ -206,8 +257,8 @@ impl Linked {
             });
             let me = Identity { me: id, incarnation, job: Job::default(), hiwater };
             let strictness = Strictness { insecure: true, ..Strictness::default() };
-            let links = Links::new(Peering::new(me, crypto, strictness, Everybody));
-            let memory = Budget::new(MEMORY, format!("the links of id {id}"));
+            let links = Links::new(Peering::new(me, crypto, strictness, Peers::default()));
+            let memory = [memory, MEMORY].map(|bytes| Budget::new(bytes, format!("the links of id {id}")));
             Box::new(Process {
                 run,
                 links,
@@ -215,7 +266,7 @@ impl Linked {
                 queued: BTreeMap::new(),
                 last_links: BTreeMap::new(),
                 announced: AnnouncedLinks::default(),
-                spare: Spare::default().within(&memory),
+                spare: Spare::default().within(&memory[0]),
                 memory,
                 due: None,
                 caught_up: 0,

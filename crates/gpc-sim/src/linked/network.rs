@@ -5,7 +5,7 @@ use gpc_trees::Id;
 use super::connection::Connection;
 use super::pipe::Pipe;
 use super::step::{ConnectionEvent, PipeId, Place};
-use super::{Linked, Step};
+use super::{Linked, Refusal, Step};
 use crate::event::Event;
 use crate::faults::Fault;
 use crate::world::World;
@@ -13,6 +13,9 @@ use chained_gpc::chain::Time;
 use chained_gpc::link::peering::{LinkKey, Source, Transport};
 use chained_gpc::link::{Link, Phase};
 use chained_gpc::wire::CauseKind;
+
+/// Why a connection is not opened.
+pub(super) const REFUSED: &str = "connection refused";
 
 impl World {
     /// The state of all connections, in a world that uses the peering machine.
@@ -31,14 +34,10 @@ impl World {
     /// Opens a connection from one process to another.
     pub(super) fn connect(&mut self, from: Id, to: Id) {
         let (now, way) = (self.time(), self.linked().way(from, to));
-        if way == Transport::User && self.perhaps_refuse(from, to) {
-            // A Unix socket reports the refusal at once.
-            return self.process(from).links.not_opened(
-                now,
-                to,
-                CauseKind::Unreachable,
-                "connection refused",
-            );
+        let at_once = way == Transport::User || self.linked().settings.refusal == Refusal::AtOnce;
+        if at_once && self.perhaps_refuse(from, to) {
+            // A Unix socket reports the refusal at once, and so does a host without a route.
+            return self.process(from).links.not_opened(now, to, CauseKind::Unreachable, REFUSED);
         }
         let linked = self.linked();
         let pipe = PipeId::try_from(linked.pipes.len()).expect("fewer connections than memory could hold");
@@ -64,9 +63,10 @@ impl World {
     fn add_connection(&mut self, id: Id, place: Place, phase: Phase) -> LinkKey {
         let mut link = Link::new(phase);
         let process = self.process(id);
-        link.inbox.use_memory(process.spare.clone(), &process.memory);
-        link.outbox.use_memory(id, &process.memory, &process.memory);
-        let key = process.links.table.put(Connection { link, place, blocked: false });
+        let [bodies, frames] = &process.memory;
+        link.inbox.use_memory(process.spare.clone(), frames);
+        link.outbox.use_memory(id, bodies, frames);
+        let key = process.links.table.put(Connection { link, place, blocked: false, rested: true });
         self.linked().end(place).key = Some(key);
         key
     }
@@ -74,11 +74,17 @@ impl World {
     /// Refuses a connection if the receiver is down or refuses the sender; returns whether it does.
     fn perhaps_refuse(&mut self, from: Id, to: Id) -> bool {
         let lives = self.hosts.is_up(to);
-        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.timing.refuses(from, to, self.now));
+        let later = self.linked().settings.refusal == Refusal::AfterGreeting;
+        let refuses = !later && self.refuses_now(from, to);
         if lives && refuses {
             self.inject(Fault::Refused, &[from, to]);
         }
         !lives || refuses
+    }
+
+    /// Whether connections from one id to another are refused now.
+    pub(super) fn refuses_now(&self, from: Id, to: Id) -> bool {
+        self.mishaps.as_ref().is_some_and(|mishaps| mishaps.timing.refuses(from, to, self.now))
     }
 
     /// Sends something to a side of a connection, after everything sent before.
@@ -194,7 +200,7 @@ impl World {
             ConnectionEvent::Room => {
                 key.into_iter().for_each(|key| self.made_room(to, key, now));
             }
-            ConnectionEvent::Refused => self.connection_ended(place, "connection refused"),
+            ConnectionEvent::Refused => self.connection_ended(place, REFUSED),
             ConnectionEvent::Ends => self.connection_ended(place, "connection reset"),
         }
     }
@@ -233,11 +239,9 @@ impl World {
     pub(super) fn connection_ended(&mut self, place: Place, why: &str) {
         let (pipe, side) = place;
         let [peer, id] = self.sender_and_receiver(pipe, side);
-        let now = self.time();
         self.trace.say(self.now, format_args!("{id} learns that connection {pipe} to {peer} has ended"));
         if let Some(key) = self.linked().end(place).key {
-            self.process(id).links.close(now, key, why);
-            self.settle_links(id);
+            self.close_link(id, key, why);
         }
         self.close_end(place);
         self.forget_intact(pipe);

@@ -31,6 +31,8 @@ pub(super) struct End {
     pub(super) given: GivenMessages,
     /// What may be written to this end.
     pub(super) rules: StreamRules,
+    /// Bytes of frames written to it when its writer last had nothing left to write.
+    pub(super) rested_at: u64,
     /// Arrival time of the last item; the next one does not overtake it.
     last_arrival: u64,
     /// Time at which its process has read the last bytes.
@@ -73,6 +75,7 @@ impl Pipe {
             held: 0,
             given: GivenMessages::default(),
             rules: StreamRules::default(),
+            rested_at: 0,
             last_arrival: 0,
             taken_in: 0,
             ends_at: u64::MAX,

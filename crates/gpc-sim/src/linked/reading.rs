@@ -6,12 +6,14 @@ use gpc_trees::Id;
 
 use super::context::Receiver;
 use super::step::{ConnectionEvent, Place};
+use super::writing::FEW_PARTS;
 use crate::check::Observation;
 use crate::world::World;
 use chained_gpc::link::peering::{FeedContext, LinkKey};
 use chained_gpc::link::{Event as LinkEvent, Phase};
 use chained_gpc::wire::CallId;
 use chained_gpc::wire::frame::FrameError;
+use chained_gpc::wire::message::Answer;
 
 impl World {
     /// Bytes arrive at an end; its process reads what it wants of them.
@@ -59,13 +61,15 @@ impl World {
         let end = self.linked().end(place);
         let bytes: Vec<u8> = end.unread.drain(..count).collect();
         end.held = end.held.saturating_sub(count);
+        let held = end.held;
+        let few = self.linked().settings.room / FEW_PARTS;
         let [from, to] = self.sender_and_receiver(pipe, side);
         let writer = self.linked().end((pipe, 1 - side)).key;
         let waits = |world: &mut World, key: LinkKey| {
             let process = world.linked().processes[from as usize].as_deref();
             process.and_then(|process| process.links.table.get(key)).is_some_and(|it| it.blocked)
         };
-        if writer.is_some_and(|key| waits(self, key)) {
+        if held <= few && writer.is_some_and(|key| waits(self, key)) {
             let at = self.now + self.hosts.cost(to, from).latency_ns;
             self.schedule_event(at, pipe, 1 - side, ConnectionEvent::Room);
         }
@@ -89,16 +93,14 @@ impl World {
                 if !why.starts_with("it said goodbye") {
                     self.blame(id, Some(format!("finds {peer} wrong: {why}")));
                 }
-                self.process(id).links.close(now, key, &why);
-                self.settle_links(id);
+                self.close_link(id, key, &why);
                 break;
             }
         }
         self.linked().reading = None;
         if let Err(error) = fed {
             self.blame(id, Some(format!("cannot read what {peer} has written: {error}")));
-            self.process(id).links.close(now, key, &error.to_string());
-            self.settle_links(id);
+            self.close_link(id, key, &error.to_string());
         }
         let links = &mut self.process(id).links;
         match links.table.link_mut(key) {
@@ -164,8 +166,16 @@ impl World {
             }
             LinkEvent::Response(response) => {
                 self.linked().end(other).rules.body_came(true, response.call);
+                let most = self.node(id).map_or(u64::MAX, |node| node.config().reply_max);
+                let length = reply_len(&response.answer);
+                let wrong = format!("takes a reply of {length} bytes of {peer}, and its limit is {most}");
+                self.blame(id, (length > most).then_some(wrong));
             }
-            LinkEvent::Refused(refused) => self.linked().end(other).rules.request_came(refused.call),
+            LinkEvent::Refused(refused) => {
+                self.linked().end(other).rules.request_came(refused.call);
+                self.owns_up_to_little_memory(id);
+            }
+            LinkEvent::DataRefused { .. } => self.owns_up_to_little_memory(id),
             LinkEvent::Cancel(call) => self.linked().end(other).rules.cancel_came(*call),
             LinkEvent::Credit(count) => self.linked().end(other).rules.credit_came(*count),
             LinkEvent::Window(window) => self.linked().end(other).rules.window_came(window),
@@ -175,13 +185,25 @@ impl World {
                 rules.body_came(false, *call);
             }
             LinkEvent::Ping => self.linked().end(other).rules.question_came(),
-            LinkEvent::Unwanted(call) | LinkEvent::ReplyRefused { call, .. } => {
+            LinkEvent::Unwanted(call) => self.end_of_reply(place, *call),
+            LinkEvent::ReplyRefused { call, .. } => {
                 self.end_of_reply(place, *call);
+                self.owns_up_to_little_memory(id);
             }
             LinkEvent::DataArrived(call) => {
                 self.observe(&Observation::DataCame { at: id, from: peer, call: *call });
             }
             _ => {}
         }
+    }
+}
+
+/// Length of the reply in an answer, bytes.
+fn reply_len(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Completed | Answer::Failed(_) => 0,
+        Answer::Reply(reply) => reply.len(),
+        Answer::Partial(partial) => partial.reply.len(),
+        Answer::Arriving(reply) => reply.header.len() as u64 + reply.data.len(),
     }
 }

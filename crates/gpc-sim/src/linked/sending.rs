@@ -2,7 +2,9 @@
 
 use gpc_trees::Id;
 
+use super::Refusal;
 use super::given::{GivenMessage, Kind, Name, Origin};
+use super::pipe::End;
 use super::step::Place;
 use crate::call_of::call_of;
 use crate::carry::may_come_again;
@@ -11,7 +13,9 @@ use crate::event::Event;
 use crate::faults::{Fault, Mishap};
 use crate::parcel::Parcel;
 use crate::world::World;
-use chained_gpc::link::peering::State;
+use chained_gpc::chain::Input;
+use chained_gpc::link::Arrival;
+use chained_gpc::link::peering::{LinkStatus, State};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::short::SHORT_MAX;
 use chained_gpc::wire::{CallId, Message};
@@ -75,7 +79,16 @@ impl World {
         let given = GivenMessage::new(&message, origin, self.now);
         let cancels = if let Message::Cancel(call) = &message { Some(*call) } else { None };
         let opens = matches!(message, Message::Request(_) | Message::Ping);
-        let state = self.process(from).links.peering.state(to);
+        let unlisted = self.linked().settings.refusal == Refusal::Unlisted && self.refuses_now(from, to);
+        let links = &mut self.process(from).links;
+        match unlisted {
+            true => drop(links.peering.book.unlisted.insert(to)),
+            false => drop(links.peering.book.unlisted.remove(&to)),
+        }
+        let (state, unknown) = (links.peering.state(to), links.peering.want(to) == LinkStatus::Unknown);
+        if unknown {
+            return self.hand_to_nobody(from, to, message);
+        }
         let place = self.linked().place_up(from, to);
         self.process(from).links.send(now, to, message);
         match place {
@@ -93,6 +106,18 @@ impl World {
             }
             None => self.trace.say(self.now, format_args!("  there is no link for it")),
         }
+        self.settle_links(from);
+    }
+
+    /// Gives the links of a process a message for an id that is not listed: its node learns that at once.
+    fn hand_to_nobody(&mut self, from: Id, to: Id, message: Message) {
+        let (now, asks) = (self.time(), matches!(message, Message::Request(_)));
+        self.inject(Fault::Refused, &[from, to]);
+        self.process(from).links.send(now, to, message);
+        let tells = |arrival: &Arrival| matches!(arrival, Arrival::Input(Input::Unreachable { peer, .. }) if *peer == to);
+        let told = self.process(from).links.arrivals.iter().any(tells);
+        let wrong = format!("is not told that {to}, which it asks, is not among its peers");
+        self.blame(from, (asks && !told).then_some(wrong));
         self.settle_links(from);
     }
 
@@ -124,7 +149,8 @@ impl World {
         }
     }
 
-    /// Whether the same request is on its way already, or may get into the way of it: a link carries one at a time.
+    /// Whether the same request, or its answer, is on its way already, or it may get into the way of one: a link
+    /// carries one at a time.
     fn is_leaving(&self, from: Id, to: Id, message: &Message) -> bool {
         let (Message::Request(request), Some(linked)) = (message, self.linked.as_deref()) else {
             return false;
@@ -134,9 +160,14 @@ impl World {
         }
         let name = Name::request(request.call);
         let queued = linked.existing(from).and_then(|process| process.queued.get(&to));
-        let end = linked.place_up(from, to).map(|(pipe, side)| &linked.pipes[pipe as usize].ends[1 - side]);
-        queued.is_some_and(|queued| queued.has(name))
-            || end.is_some_and(|end| end.given.has(name) || end.rules.has_begun(request.call))
+        let place = linked.place_up(from, to).map(|(pipe, side)| (&linked.pipes[pipe as usize].ends, side));
+        let leaves = |ends: &[End; 2], side: usize| {
+            let there = &ends[1 - side];
+            there.given.has(name)
+                || there.rules.has_begun(request.call)
+                || ends[side].rules.answers(request.call)
+        };
+        queued.is_some_and(|queued| queued.has(name)) || place.is_some_and(|(ends, side)| leaves(ends, side))
     }
 
     /// Repeats a message of a link that broke, on the next link.

@@ -16,7 +16,8 @@ fn world(n: u32, seed: u64) -> World {
         Scenario { crashes: Some(Vec::new()), links: Linking::Peering, trace: true, seed, ..plain };
     let mut world = World::new(&scenario);
     world.queue = Queue::new();
-    world.linked().settings.ways = Ways::Network;
+    let settings = &mut world.linked().settings;
+    (settings.ways, settings.hides_losses) = (Ways::Network, false);
     world
 }
 

@@ -64,6 +64,8 @@ pub(super) struct StreamRules {
     /// Long replies that were written whole, until they arrive.
     replies: Vec<(CallId, SubtreeReply)>,
     is_over: bool,
+    /// Bytes of frames that were written.
+    bytes: u64,
 }
 
 impl StreamRules {
@@ -76,6 +78,21 @@ impl StreamRules {
     /// Whether a part of a request was written, and the rest was not.
     pub(super) fn has_begun(&self, call: CallId) -> bool {
         self.bodies.contains_key(&(false, call))
+    }
+
+    /// Whether a part of the answer to a call was written, and the rest was not.
+    pub(super) fn answers(&self, call: CallId) -> bool {
+        self.bodies.contains_key(&(true, call))
+    }
+
+    /// Bytes of frames that were written.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether nothing was written since so many bytes were.
+    pub(super) fn rests_since(&self, bytes: u64) -> bool {
+        self.before == Some(0) && self.bytes == bytes && !self.is_over
     }
 
     /// Credit that the writing side has not used.
@@ -154,6 +171,7 @@ impl StreamRules {
         let greeting = bytes.len().min(*before);
         *before -= greeting;
         bytes = &bytes[greeting..];
+        self.bytes += bytes.len() as u64;
         self.partial.extend_from_slice(bytes);
         let mut at = 0;
         while let Some(header) = self.partial[at..].first_chunk::<FRAME_HEADER>() {
@@ -179,11 +197,10 @@ impl StreamRules {
 
     fn frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Option<String>, FrameError> {
         let kind = header.kind;
-        self.is_over |= kind == Kind::Goodbye;
         if self.is_over {
-            // Nobody reads what follows.
-            return Ok(None);
+            return Ok(Some(format!("writes a frame behind its GOODBYE: {kind:?}")));
         }
+        self.is_over = kind == Kind::Goodbye;
         Ok(match kind {
             Kind::Request => self.request(header, payload)?,
             Kind::Response => self.response(payload)?,
@@ -391,12 +408,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_asked_for_is_not_answered_before_a_goodbye() {
+    fn what_nobody_has_asked_for_is_not_answered_and_a_goodbye_is_the_last_frame() {
         let mut rules = rules(1);
         assert_wrong(&mut rules, &frame(Kind::Pong, 0, &[]), "nobody has asked");
         rules.question_came();
         assert_eq!(rules.written(&frame(Kind::Pong, 0, &[])), [""; 0]);
-        rules.written(&frame(Kind::Goodbye, 0, &[0; 3]));
-        assert_eq!(rules.written(&frame(Kind::Pong, 0, &[])), [""; 0], "nobody reads it");
+        assert_eq!(rules.written(&frame(Kind::Goodbye, 0, &[0; 3])), [""; 0]);
+        rules.question_came();
+        assert_wrong(&mut rules, &frame(Kind::Pong, 0, &[]), "behind its GOODBYE");
     }
 }

@@ -16,8 +16,9 @@ const PARTED: u64 = 8;
 /// Latest that the second part of a write follows the first, in latencies.
 const BEHIND: u64 = 4;
 
-/// A connection holds more than a few bytes if it has more than this part of its room.
-const FEW_PARTS: usize = 4;
+/// A connection holds more than a few bytes if it has more than this part of its room. Its writer is told of room when
+/// it holds no more: otherwise writes would become as short as reads.
+pub(super) const FEW_PARTS: usize = 4;
 
 impl World {
     /// Writes what the links of a process have to write.
@@ -40,6 +41,9 @@ impl World {
         for key in std::mem::take(&mut self.process(id).links.dirty) {
             if let Some(connection) = self.process(id).links.table.get_mut(key) {
                 connection.link.marked = false;
+                let endless = connection.link.phase == Phase::Closing && connection.link.deadline.is_none();
+                let wrong = endless.then(|| "waits without a limit until a connection can be closed".into());
+                self.blame(id, wrong);
                 self.write(id, key);
             }
         }
@@ -73,8 +77,10 @@ impl World {
         let mut stuck = None;
         let Some(connection) = self.process(id).links.table.get_mut(key) else { return };
         let link = &mut connection.link;
+        let mut held_back = false;
         if link.outbox.is_streaming() {
             link.begin_bulk(&|| now, true);
+            held_back = std::mem::take(&mut connection.rested) && link.outbox.is_held();
         }
         // Ends: each round writes bytes, or lets a paced link go on once.
         loop {
@@ -114,14 +120,26 @@ impl World {
             }
         }
         let through = link.outbox.is_idle();
+        connection.rested |= !connection.blocked && through;
         self.process(id).links.wrote(key);
         self.convey_bytes(id, to, bytes, matches!(phase, Phase::Up(_)));
-        if phase == Phase::Closing && through {
-            self.discard(id, key);
+        if through {
+            self.all_has_left(id, key, to, phase);
         }
+        let wrong = held_back.then(|| "holds back long data on a link that had nothing to write".into());
+        self.blame(id, wrong);
         if let Some(why) = stuck {
-            self.process(id).links.close(now, key, &why);
-            self.settle_links(id);
+            self.close_link(id, key, &why);
+        }
+    }
+
+    /// Nothing is left to write on a connection.
+    fn all_has_left(&mut self, id: Id, key: LinkKey, to: Place, phase: Phase) {
+        let end = self.linked().end(to);
+        end.rested_at = end.rules.bytes();
+        end.given.note_left();
+        if phase == Phase::Closing {
+            self.discard(id, key);
         }
     }
 
