@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpc_trees::{Group, Id, IdList};
 
-use super::call::Origin;
+use super::call::{JobState, Origin};
 use super::failing::outlasted;
 use super::reservation::Reservation;
 use super::short_replies::ShortAnswer;
@@ -73,6 +73,35 @@ pub enum Heard {
     Waits,
     /// It was the last one: the call's answer is at this place.
     Complete(Place),
+}
+
+/// The class of the default workers.
+const DEFAULT_WORKERS: u8 = 0;
+
+impl Start {
+    /// The same as a short request under this name; none if it cannot be one. `ids` is room for the bytes of its ids.
+    pub fn short<'a>(
+        &'a self,
+        call: CallId,
+        data: &'a [u8],
+        ids: &'a mut Vec<u8>,
+    ) -> Option<ShortRequest<'a>> {
+        let short = self.header.len() + data.len() <= SHORT_MAX;
+        // Who watches nobody has nothing to answer.
+        let nobody = self.watch && self.ids.len() == 1;
+        let unusual = self.partial || !self.reply_limits.is_unlimited() || !short || nobody;
+        if unusual || self.ids.first() != Some(call.root) {
+            return None;
+        }
+        let limit = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
+        let left = u32::try_from(self.limit.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
+        let (header, total) = (&self.header[..], self.ids.len());
+        let particulars = Particulars { call, position: 0, total, limit, age: 0, left, header, data };
+        let Start { func, callback, reply_wanted, forward_first, .. } = *self;
+        let parts =
+            PlanParts { func, callback, tree: &self.tree, ids: &self.ids, reply_wanted, forward_first };
+        Some(ShortRequest { plan: PlanKey::new(&parts, ids)?, particulars })
+    }
 }
 
 /// The end of a call that was started here.
@@ -161,29 +190,42 @@ impl Node {
         ids: &'a mut Vec<u8>,
     ) -> Option<ShortRequest<'a>> {
         self.at(now);
-        let short = start.header.len() + data.len() <= SHORT_MAX;
-        // Who watches nobody has nothing to answer.
-        let nobody = start.watch && start.ids.len() == 1;
-        if start.partial
-            || !start.reply_limits.is_unlimited()
-            || !short
-            || nobody
-            || start.ids.first() != Some(self.config.me)
-        {
-            return None;
-        }
-        let limit = u64::try_from(start.limit.as_micros()).unwrap_or(u64::MAX);
-        let left = u32::try_from(start.limit.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
-        let (header, total) = (&start.header[..], start.ids.len());
-        let particulars = Particulars { call, position: 0, total, limit, age: 0, left, header, data };
-        let Start { func, callback, reply_wanted, forward_first, .. } = *start;
-        let parts =
-            PlanParts { func, callback, tree: &start.tree, ids: &start.ids, reply_wanted, forward_first };
-        let plan = PlanKey::new(&parts, ids)?;
-        self.may_run(&plan, &particulars)?;
+        let short = start.short(call, data, ids)?;
+        self.may_run(&short.plan, &short.particulars)?;
         self.next_sequence += 1;
-        Some(ShortRequest { plan, particulars })
+        Some(short)
+    }
+
+    /// Whether none of the default workers has something to run: a function that is to run on one of them need not wait.
+    pub fn default_workers_are_idle(&self) -> bool {
+        self.run_queue.is_idle()
+    }
+
+    /// A function on the fast path has not ended while the node is to go on: the call, which began then, goes into the
+    /// tables. What comes of the function is an [`Input::Ran`](super::Input::Ran). `request` is that of the call, whole.
+    pub fn spot_overran(&mut self, asker: Asker, request: Request, begun: Time, outputs: &mut Outputs) {
+        self.outside(outputs, |node| {
+            let call = request.call;
+            if let Some(heartbeat) = node.config.heartbeat {
+                node.liveness.begin(node.now, &heartbeat);
+            }
+            let origin = match asker {
+                Asker::Here { ticket, watch } => {
+                    node.tickets.insert(ticket, call);
+                    Origin::Here { ticket, watch }
+                }
+                Asker::Parent(id) => Origin::Parent { id, skipped: 0, credit_owed: true },
+            };
+            let slot = node.calls.insert(request.into(), origin, begun);
+            let Some(running) = node.calls.get_mut(slot) else { return };
+            running.reservation = Reservation::of(&node.config.memory);
+            running.job = JobState::Running;
+            node.deadlines.add(running.deadline, call);
+            node.run_queue.begin(DEFAULT_WORKERS, call);
+            // Its children get the request now, if they are not to wait for the function.
+            node.advance(slot);
+        });
     }
 
     /// The function of a call on the fast path has ended, with its reply in that room. `now` is asked for where that ends a call that was started here. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.

@@ -20,13 +20,13 @@ use super::clock::Clock;
 use super::command::Command;
 use super::completion::Success;
 use super::connections::{Connections, LISTENER};
-use super::executor::{Executor, WorkerJob};
+use super::executor::Executor;
 use super::loop_state::{Idle, Looking, OwnCalls, Turn, UNBOUNDED};
 use super::mailbox::{Mailbox, Slots};
 use super::readiness::Readiness;
+use super::short_jobs::ShortJobs;
 use super::side::Side;
 use super::wait::Wait;
-use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
 use crate::link::peering::LinkKey;
@@ -78,6 +78,7 @@ pub(super) struct EventLoop {
     /// What callers and functions share with the loop.
     pub(super) side: Arc<Side>,
     pub(super) executor: Executor,
+    pub(super) short: ShortJobs,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
     pub(super) looking: Looking,
@@ -118,6 +119,7 @@ impl EventLoop {
             connections,
             side,
             executor,
+            short: ShortJobs::default(),
             mailbox,
             slots,
             looking: Looking::new(wait),
@@ -145,44 +147,6 @@ impl EventLoop {
     #[cfg(feature = "snapshot")]
     pub(super) fn has_control_link(&self) -> bool {
         self.control_link.is_some()
-    }
-
-    /// Turns until a default function is to run outside the loop; `None` when the node has ended.
-    #[inline(never)]
-    pub(super) fn run_until_function(&mut self) -> io::Result<Option<WorkerJob>> {
-        self.mailbox.waiters.drive();
-        waiting::driving(|| {
-            while self.ending != Ending::Ended {
-                if let Some(job) = self.executor.take_due() {
-                    return Ok(Some(job));
-                }
-                self.turn(SLEEP_MAX, UNBOUNDED)?;
-            }
-            Ok(None)
-        })
-    }
-
-    /// The thread that drives the node leaves it for a while.
-    pub(super) fn leave(&mut self) {
-        self.mailbox.waiters.leave();
-    }
-
-    /// The thread that drives the node is back, with the result of a function; what follows from that is written.
-    pub(super) fn come_back(&mut self, ran: Input) {
-        self.mailbox.waiters.drive();
-        waiting::driving(|| {
-            self.clock.go_on();
-            self.executor.last_was_short();
-            if self.has_mail() {
-                // What the function has sent, such as the reply of its token, comes before its result.
-                return self.mailbox.result(ran);
-            }
-            self.executor.heed(&ran);
-            self.apply(ran);
-            self.take_in();
-            self.connections.flush(&self.clock);
-            self.take_in();
-        });
     }
 
     /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a
@@ -269,7 +233,8 @@ impl EventLoop {
 
     /// Whether there is something to do at once.
     pub(super) fn is_busy(&self) -> bool {
-        self.connections.is_busy() || self.has_mail() || !self.calls.started.is_empty()
+        let functions = self.executor.has_due() || !self.short.waiting.is_empty();
+        self.connections.is_busy() || self.has_mail() || !self.calls.started.is_empty() || functions
     }
 
     /// When something is to be done though nothing comes.
@@ -483,6 +448,10 @@ impl EventLoop {
     }
 
     fn command(&mut self, command: Command) {
+        if !matches!(command, Command::Start { .. }) {
+            // It may be about one of them.
+            self.take_in_starts();
+        }
         match command {
             Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
             Command::Start { start, completion, .. } if completion.is_given_up() => {
@@ -601,12 +570,17 @@ impl EventLoop {
         }
     }
 
+    /// Whether no call is in flight here, or is about to be.
+    fn is_idle(&self) -> bool {
+        self.node.calls() == 0 && self.short.waiting.is_empty()
+    }
+
     /// Moves the end of the node on.
     #[cold]
     fn end_if_due(&mut self) {
         let now = self.clock.time();
         if let Ending::Finishing(until) = self.ending
-            && (until <= now || (self.node.calls() == 0 && self.connections.is_drained()))
+            && (until <= now || (self.is_idle() && self.connections.is_drained()))
         {
             self.connections.links.goodbye("the node was shut down");
             self.connections.flush(&self.clock);

@@ -158,6 +158,41 @@ impl Executor {
         inline.then_some(entry)
     }
 
+    /// Returns the function of a handle if it is a default one of a short request that the driving thread is to run
+    /// outside the loop, behind `waiting` others.
+    pub(super) fn outside(&mut self, handle: u64, waiting: usize) -> Option<&Entry> {
+        let one = self.workers.first().is_some_and(Workers::is_one);
+        let first = if one { true } else { waiting == 0 && self.runs.is_empty() };
+        if !self.leads || self.due.is_some() || !first {
+            return None;
+        }
+        let here = self.used.get(&self.side.functions, handle)?.spot == Spot::Here;
+        if !here || !self.used.takes_outside() {
+            return None;
+        }
+        self.again()
+    }
+
+    /// The function of a handle, to run outside the loop.
+    pub(super) fn entry_outside(&mut self, handle: u64) -> Option<Entry> {
+        self.used.get(&self.side.functions, handle).cloned()
+    }
+
+    /// The driving thread runs the function that was used last outside the loop now.
+    pub(super) fn runs_outside(&mut self) {
+        self.used.outside = self.used.last;
+    }
+
+    /// A function that runs outside the loop goes on while the node does.
+    pub(super) fn overran(&mut self, call: CallId, run: Arc<Run>) {
+        self.runs.insert(call, run);
+    }
+
+    /// Whether a job is to run outside the loop.
+    pub(super) fn has_due(&self) -> bool {
+        self.due.is_some()
+    }
+
     /// The function that was used last.
     pub(super) fn again(&self) -> Option<&Entry> {
         self.used.entries.get(self.used.last).map(|(_, entry)| entry)
@@ -214,9 +249,13 @@ impl Executor {
         }
     }
 
-    /// A job that was to run outside the loop runs on a worker, as all default functions do from now on.
-    pub(super) fn hand_to_worker(&mut self, WorkerJob { job, .. }: WorkerJob) {
+    /// The driving thread runs no function outside the loop any more.
+    pub(super) fn leads_no_more(&mut self) {
         self.leads = false;
+    }
+
+    /// A job that was to run outside the loop runs on a worker.
+    pub(super) fn hand_to_worker(&mut self, WorkerJob { job, .. }: WorkerJob) {
         // A worker's result comes by mail.
         let _ = self.run(job);
     }

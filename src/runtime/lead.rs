@@ -15,11 +15,11 @@ use gpc_trees::Id;
 use tracing::error;
 
 use super::event_loop::EventLoop;
-use super::executor::{WorkerJob, on_worker};
+use super::executor::on_worker;
 use super::guard::{Guarded, Timer};
+use super::outside::{Outside, Ran};
 use super::side::Side;
 use super::waiting::{self, LeftLoop};
-use crate::chain::Input;
 
 /// How long a loop may be free while its thread runs a function. Where 64 processes share two cores, one that has lost
 /// its core has it again after one or two milliseconds: with a limit of one, their loops were taken for that alone, and
@@ -137,20 +137,20 @@ impl Lead {
         if self.overran.swap(false, Ordering::SeqCst)
             && let Some(event_loop) = &mut *event_loop
         {
-            event_loop.executor.last_was_long();
+            event_loop.was_taken();
         }
         // Ends with the loop.
         while let Some(inside) = &mut *event_loop {
             match inside.run_until_function() {
                 Ok(Some(job)) if !runs_functions => {
-                    inside.executor.put_back(job);
+                    inside.put_back(job);
                     inside.leave();
                     drop(event_loop);
                     self.state.store(TAKEN, Ordering::SeqCst);
                     self.call_follower();
                     break;
                 }
-                Ok(Some(job)) if self.timer().is_none() => inside.executor.hand_to_worker(job),
+                Ok(Some(job)) if self.timer().is_none() => inside.hand_to_worker(job),
                 Ok(Some(job)) => {
                     inside.leave();
                     drop(event_loop);
@@ -162,7 +162,7 @@ impl Lead {
                         }
                         continue;
                     }
-                    self.side.mailbox.result(ran);
+                    self.side.mailbox.result(ran.into_input());
                     break;
                 }
                 ended => {
@@ -175,13 +175,16 @@ impl Lead {
     }
 
     /// Runs a function, while the loop may be taken.
-    fn run_outside(self: &Arc<Lead>, job: WorkerJob) -> Input {
+    fn run_outside(self: &Arc<Lead>, job: Outside) -> Ran {
         self.state.store(OUTSIDE, Ordering::SeqCst);
         if let Some(Err(error)) = self.timer().map(|timer| timer.set(FREE_LIMIT)) {
             error!(id = self.id, %error, "the timer for functions cannot be set");
             self.take_over();
         }
-        waiting::outside(self.clone(), || on_worker(&self.side, 0, job))
+        waiting::outside(self.clone(), || match job {
+            Outside::Job(job) => Ran::Job(on_worker(&self.side, 0, job)),
+            Outside::Short(job, own) => Ran::Short(job.run(&self.side, own)),
+        })
     }
 
     fn timer(self: &Arc<Lead>) -> Option<&Timer> {

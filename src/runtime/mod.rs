@@ -57,6 +57,7 @@ mod node;
 mod on_the_spot;
 mod opening;
 mod outcome;
+mod outside;
 mod pause;
 mod peer;
 mod peer_events;
@@ -74,6 +75,7 @@ mod request;
 mod ring_links;
 mod row;
 mod run;
+mod short_jobs;
 mod shortage;
 mod side;
 #[cfg(feature = "snapshot")]

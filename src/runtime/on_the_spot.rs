@@ -2,6 +2,7 @@
 //!
 //! Source: docs/wire.md; what a call on the fast path is, `chain::spot` says.
 
+use std::borrow::Cow;
 use std::io;
 
 use gpc_trees::{Id, Tree};
@@ -11,15 +12,16 @@ use super::connection::{MESSAGES_MAX, MUCH, Progress, READ_BUDGET, broken};
 use super::event_loop::EventLoop;
 use super::loop_state::UNBOUNDED;
 use super::request::Request;
+use super::short_jobs::ShortSource;
 use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
-use crate::hint::unlikely;
+use crate::hint::{likely, unlikely};
 use crate::link::peering::LinkKey;
 use crate::link::{Context, Phase};
 use crate::transport::ByteStream as _;
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
-use crate::wire::short::{ShortRequest, ShortResponse};
+use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallContext, CallId, Message, Reason};
 
 /// What an inbox needs to know of its node.
@@ -141,6 +143,7 @@ impl EventLoop {
                 _ => bytes.len(),
             };
             let (frame, rest) = bytes.split_at(frame);
+            self.take_in_frames(key);
             self.feed(key, frame, !told)?;
             bytes = rest;
         }
@@ -149,7 +152,7 @@ impl EventLoop {
 
     /// Takes bytes by the general path; `heard` where they are the first heartbeat.
     #[inline(never)]
-    fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
+    pub(super) fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
         let EventLoop { node, side, connections, .. } = self;
         let Some(connection) = connections.links.table.get_mut(key) else { return Ok(()) };
         let peer = match connection.link.phase {
@@ -176,7 +179,8 @@ impl EventLoop {
         match *bytes.get(4)? {
             REQUEST => {
                 let (request, rest) = ShortRequest::parse(bytes)?;
-                self.request_on_the_spot(key, peer, &request).map(|()| rest)
+                let frame = &bytes[..bytes.len() - rest.len()];
+                self.request_on_the_spot((key, peer), &request, frame).map(|()| rest)
             }
             RESPONSE => {
                 let (response, rest) = ShortResponse::parse(bytes)?;
@@ -188,9 +192,15 @@ impl EventLoop {
 
     /// Runs a request where it was read, if it may.
     #[inline(always)]
-    fn request_on_the_spot(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
-        let EventLoop { node, executor, clock, side, .. } = self;
-        let entry = executor.on_the_spot(request.plan.func())?;
+    fn request_on_the_spot(
+        &mut self,
+        (key, peer): (LinkKey, Id),
+        request: &ShortRequest<'_>,
+        frame: &[u8],
+    ) -> Option<()> {
+        let EventLoop { node, executor, clock, side, short, .. } = self;
+        let entry = executor.on_the_spot(request.plan.func()).filter(|_| short.waiting.is_empty());
+        let Some(entry) = entry else { return self.request_outside((key, peer), request.plan.func(), frame) };
         let of = &request.particulars;
         match node.spot_begins(|| clock.time(), peer, request) {
             Begun::Unusual => None,
@@ -206,9 +216,24 @@ impl EventLoop {
         }
     }
 
+    /// Has a request wait until its function runs outside the loop, if it may.
+    #[inline(never)]
+    fn request_outside(&mut self, (key, parent): (LinkKey, Id), func: u64, frame: &[u8]) -> Option<()> {
+        let runs = self.runs_outside(func);
+        let came = self.clock.time();
+        runs.then(|| {
+            self.short.waiting.push_back(ShortSource::Frame { came, key, parent, bytes: frame.into() })
+        })
+    }
+
     /// Answers a request whose func has run here, and nowhere else.
     #[inline(always)]
-    fn answer_alone(&mut self, key: LinkKey, call: CallId, result: Result<(), Box<Reason>>) -> Option<()> {
+    pub(super) fn answer_alone(
+        &mut self,
+        key: LinkKey,
+        call: CallId,
+        result: Result<(), Box<Reason>>,
+    ) -> Option<()> {
         let EventLoop { node, connections, .. } = self;
         let link = connections.links.table.link_mut(key)?;
         match node.spot_replied(call, result) {
@@ -225,13 +250,25 @@ impl EventLoop {
     /// Runs a request, and sends it on to the children.
     #[inline(never)]
     fn run_with_children(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
-        let EventLoop { node, connections, executor, outputs, clock, side, .. } = self;
+        let EventLoop { node, executor, side, .. } = self;
         let of = &request.particulars;
         let (ids, own) = node.spot_room()?;
         let context = CallContext::default();
         let request = Request::short(&**side, Some(peer), (&request.plan, of), (ids, &context));
         let result = executor.again()?.answer(&request, own);
         drop(context);
+        self.ran_with_children((key, peer), of, result)
+    }
+
+    /// The function of a request has run: sends it on to the children.
+    #[inline(always)]
+    pub(super) fn ran_with_children(
+        &mut self,
+        (key, peer): (LinkKey, Id),
+        of: &Particulars<'_>,
+        result: Result<(), Box<Reason>>,
+    ) -> Option<()> {
+        let EventLoop { node, connections, outputs, clock, .. } = self;
         let send = |child: ToChild<'_>| connections.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
         let link = connections.links.table.link_mut(key)?;
@@ -288,15 +325,28 @@ impl EventLoop {
 
     /// Starts a call, on the fast path if it may.
     pub(super) fn start(&mut self, ticket: u64, start: Box<Start>) {
-        if !self.start_on_the_spot(ticket, &start) {
-            self.apply(Input::Start { ticket, start });
+        if likely(self.short.waiting.is_empty()) && self.start_on_the_spot(ticket, &start) {
+            return;
+        }
+        let usual = !start.watch && !start.partial;
+        let data = start.data.as_bytes().filter(|_| usual).map(Cow::into_owned);
+        match data {
+            Some(data) if self.runs_outside(start.func) => {
+                let came = self.clock.time();
+                self.short.waiting.push_back(ShortSource::Start { came, ticket, start, data });
+            }
+            _ => {
+                // In the order in which they were started.
+                self.take_in_starts();
+                self.apply(Input::Start { ticket, start });
+            }
         }
     }
 
     fn start_on_the_spot(&mut self, ticket: u64, start: &Start) -> bool {
         let Some(data) = start.data.as_bytes() else { return false };
         let mut room = std::mem::take(&mut self.calls.ids_room);
-        let EventLoop { node, connections, executor, outputs, clock, side, .. } = self;
+        let EventLoop { node, executor, clock, side, .. } = self;
         let entry = executor.on_the_spot(start.func);
         let request =
             entry.and_then(|entry| Some((entry, node.spot_starts(clock.time(), start, &data, &mut room)?)));
@@ -313,20 +363,31 @@ impl EventLoop {
             _ => Ok(()),
         };
         let asker = Asker::Here { ticket, watch: start.watch };
+        self.ran_at_root(asker, &of, result);
+        self.calls.ids_room = room;
+        true
+    }
+
+    /// The function of a call that starts here has run: sends the request to the children.
+    #[inline(always)]
+    pub(super) fn ran_at_root(
+        &mut self,
+        asker: Asker,
+        of: &Particulars<'_>,
+        result: Result<(), Box<Reason>>,
+    ) {
+        let EventLoop { node, connections, outputs, clock, .. } = self;
         let mut children = 0;
         let relay = |child: ToChild<'_>| {
             children += 1;
             connections.relay(clock.time(), &child);
         };
-        let ran = node.spot_ran(asker, &of, result, || clock.now(), relay, outputs);
-        let call = of.call;
-        (self.calls.ids_room, self.calls.children) = (room, children);
-        match ran {
-            Ran::Waits => {}
-            Ran::Answered(answer) => self.answered(ticket, call, answer),
+        let ran = node.spot_ran(asker, of, result, || clock.now(), relay, outputs);
+        self.calls.children = children;
+        if let (Ran::Answered(answer), Asker::Here { ticket, .. }) = (ran, asker) {
+            self.answered(ticket, of.call, answer);
         }
         self.settle();
-        true
     }
 }
 

@@ -76,8 +76,8 @@ enum Data<'a> {
 enum RequestForm<'a> {
     /// A job of the chain, which may be stopped, or answered later.
     Job { request: &'a wire::Request, run: &'a LazyRun },
-    /// A short request, which runs where it was read.
-    Short { plan: &'a PlanKey<'a>, context: &'a CallContext },
+    /// A short request, which runs where it was read, or outside the loop; then it may be stopped.
+    Short { plan: &'a PlanKey<'a>, context: &'a CallContext, run: Option<&'a Run> },
 }
 
 /// When the call's time limit passes here.
@@ -110,8 +110,18 @@ impl<'a> Request<'a> {
         let (data, data_len) = (Data::Read(of.data), of.data.len() as u64);
         let (me, call, header) = (host.id(), of.call, of.header);
         let (position, total) = (of.position, of.total);
-        let (of, limit) = (RequestForm::Short { plan, context }, Limit::In(Duration::from_micros(of.limit)));
+        let limit = Limit::In(Duration::from_micros(of.limit));
+        let of = RequestForm::Short { plan, context, run: None };
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
+    }
+
+    /// The same of a short request whose func runs outside the loop, until this moment at most.
+    pub(super) fn outside(self, run: &'a Run, until: Time) -> Request<'a> {
+        let of = match self.of {
+            RequestForm::Short { plan, context, .. } => RequestForm::Short { plan, context, run: Some(run) },
+            job => job,
+        };
+        Request { of, limit: Limit::At(until), ..self }
     }
 
     /// The id that executes.
@@ -301,7 +311,7 @@ impl<'a> Request<'a> {
     pub fn is_cancelled(&self) -> bool {
         match self.of {
             RequestForm::Job { run, .. } => run.is_stopped(),
-            RequestForm::Short { .. } => false,
+            RequestForm::Short { run, .. } => run.is_some_and(Run::is_stopped),
         }
     }
 

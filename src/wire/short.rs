@@ -274,6 +274,20 @@ impl<'a> ShortRequest<'a> {
     }
 }
 
+/// A whole REQUEST frame has waited so long: changes its times.
+pub fn delay(frame: &mut [u8], waited: Duration) {
+    let Some(fixed) = frame.get_mut(FRAME_HEADER..).and_then(|payload| payload.first_chunk_mut()) else {
+        return;
+    };
+    let fixed: &mut [u8; RequestHead::LENGTH] = fixed;
+    let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+    let ms = u32::try_from(waited.as_millis()).unwrap_or(u32::MAX);
+    let (limit, age, left) = (two_words(fixed, 64), word(fixed, 76), word(fixed, 84));
+    put(fixed, 64, limit.saturating_sub(us).to_le_bytes());
+    put(fixed, 76, age.saturating_add(ms).to_le_bytes());
+    put(fixed, 84, left.saturating_sub(ms).to_le_bytes());
+}
+
 impl<'a> ShortResponse<'a> {
     /// The response at the start of `bytes`, and the bytes behind it: if it is there whole, of a call that went well and whose every id has answered.
     pub fn parse(bytes: &'a [u8]) -> Option<(ShortResponse<'a>, &'a [u8])> {

@@ -8,7 +8,7 @@ use crate::wire_support::{read, written};
 use bytes::BytesMut;
 use chained_gpc::link::Event;
 use chained_gpc::wire::message::{Answer, SubtreeReply};
-use chained_gpc::wire::short::{ShortRequest, ShortResponse, Template};
+use chained_gpc::wire::short::{ShortRequest, ShortResponse, Template, delay};
 use chained_gpc::wire::{Body, CallId, Message, ReplyLimits, Request, Response};
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
@@ -79,6 +79,23 @@ fn same(short: &ShortRequest<'_>, request: &Request) {
 }
 
 proptest! {
+    /// A request that waits before it is read has so much less time, and nothing else of it changes.
+    #[test]
+    fn a_frame_that_waits_has_less_time(request in requests(), us in 0u64..1 << 41) {
+        let waited = Duration::from_micros(us);
+        let mut frame = written(Message::Request(Arc::new(request.clone()))).to_vec();
+        delay(&mut frame, waited);
+        let ms = u32::try_from(us / 1000).unwrap_or(u32::MAX);
+        let less = |time: Duration| Duration::from_millis((time.as_millis() as u32).saturating_sub(ms).into());
+        let expected = Request {
+            limit: request.limit.saturating_sub(waited),
+            age: Duration::from_millis((request.age.as_millis() as u32).saturating_add(ms).into()),
+            left: less(request.left),
+            ..request
+        };
+        prop_assert_eq!(format!("{:?}", parsed(&frame)), format!("{expected:?}"));
+    }
+
     #[test]
     fn a_request_is_read_as_by_the_parser_of_all_frames(request in requests(), rest in bytes()) {
         let frame = written(Message::Request(Arc::new(request.clone())));

@@ -234,3 +234,96 @@ fn a_node_is_dropped_by_its_function() {
     said.recv_timeout(LIMIT).unwrap();
     assert!(handle.wait().is_err());
 }
+
+/// A func that blocks at an id if the data say so, once it has said that it begins, until it is told or its call has
+/// ended; it says then whether that was so.
+fn blocks_at(functions: &Functions) -> (FuncHandle, Receiver<u32>, Sender<()>, Receiver<bool>) {
+    let (began, begins) = channel();
+    let (end, ends) = channel();
+    let (cancelled, says) = channel();
+    let shared = Mutex::new((began, ends, cancelled));
+    let func = functions.func("blocks-at", move |request, reply| {
+        reply.data = vec![7];
+        if request.data() == [u8::try_from(request.me())?] {
+            let (began, ends, cancelled) = &*shared.lock().unwrap();
+            began.send(request.me())?;
+            for _ in 0..1000 {
+                match ends.recv_timeout(LIMIT / 1000) {
+                    Ok(()) => break,
+                    Err(_) if request.is_cancelled() => break,
+                    Err(_) => {}
+                }
+            }
+            cancelled.send(request.is_cancelled())?;
+        }
+        Ok(())
+    });
+    (func.unwrap(), begins, end, says)
+}
+
+/// The ids, the tree and the functions of a call that was made before, which goes the fast path, until its function
+/// blocks at one of its ids: at the root, in the middle or at a leaf.
+#[test]
+fn a_call_like_those_before_blocks_and_its_node_goes_on() {
+    let functions = Functions::new();
+    let (blocks, begins, end, cancelled) = blocks_at(&functions);
+    let beside = beside(&functions);
+    for link in [LinkKind::Unix, LinkKind::Shm] {
+        let nodes = nodes(3, link, &functions);
+        let call = |at: u8| Call::new(blocks).ids(0..3).tree(crate::Tree::Chain).data(vec![at]).limit(LIMIT);
+        for at in [0, 1, 2] {
+            for _ in 0..3 {
+                let outcome = nodes.root().call(call(9)).unwrap().wait().unwrap();
+                assert_eq!(outcome.replies().unwrap().len(), 3);
+            }
+            let blocked = nodes.root().call(call(at)).unwrap();
+            assert_eq!(begins.recv_timeout(LIMIT).unwrap(), u32::from(at));
+            for _ in 0..20 {
+                let call = || Call::new(beside).ids(0..3).tree(crate::Tree::Chain).limit(LIMIT);
+                nodes.node(2).call(call().ids([2, 1, 0])).unwrap().wait().unwrap();
+            }
+            end.send(()).unwrap();
+            assert_eq!(blocked.wait().unwrap().replies().unwrap()[2].data, [7][..]);
+            assert!(!cancelled.recv_timeout(LIMIT).unwrap());
+            // The next one is given up while it blocks.
+            let blocked = nodes.root().call(call(at)).unwrap();
+            begins.recv_timeout(LIMIT).unwrap();
+            blocked.cancel();
+            assert!(blocked.wait().is_err());
+            assert!(cancelled.recv_timeout(LIMIT).unwrap(), "its function learns of it");
+        }
+    }
+}
+
+/// Calls of one caller to one id have their functions executed in the order in which they were made, wherever those
+/// run.
+#[test]
+fn functions_run_in_the_order_of_their_calls() {
+    let functions = Functions::new();
+    let seen = Arc::<Mutex<Vec<u8>>>::default();
+    let placed = [Placement::Default, Placement::Inline].map(|placement| {
+        let seen = seen.clone();
+        let name = if placement == Placement::Inline { "inline" } else { "default" };
+        let func = functions.at(placement).func(name, move |request, _| {
+            if request.me() == 1 {
+                seen.lock().unwrap().push(request.data()[0]);
+            }
+            Ok(())
+        });
+        func.unwrap()
+    });
+    let nodes = LocalNodes::start(3, LinkKind::Unix, &functions).unwrap();
+    for round in 0..20 {
+        let call = |number: u8| {
+            let func = placed[usize::from(number.is_multiple_of(3))];
+            let call = Call::new(func).ids(0..3).tree(crate::Tree::Chain).data(vec![number]).watch();
+            // With limits a request takes the general path.
+            if number.is_multiple_of(7) { call.reply_limits(9, 9) } else { call }
+        };
+        let calls = (0..60).map(|number| nodes.root().call(call(number).ids([1, 2])).unwrap());
+        calls.collect::<Vec<_>>().into_iter().for_each(|call| drop(call.wait().unwrap()));
+        let mut order = seen.lock().unwrap();
+        assert!(order.iter().copied().eq(0..60), "round {round}: {order:?}");
+        order.clear();
+    }
+}
