@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gpc_trees::{Id, IdList};
@@ -23,6 +24,10 @@ use crate::wire::{self, CallContext, CallId, Reason};
 
 /// Most requests that wait: as many as a peer has credit for. Further ones take the general path.
 pub(super) const WAITING_MAX: usize = 256;
+
+/// A wait that shortens the limit of a call that starts here. After shorter ones a message about the limit names the
+/// one that the caller has set.
+const COUNTS: Duration = Duration::from_millis(3);
 
 /// A short request whose function is to run outside the loop.
 pub(super) enum ShortSource {
@@ -68,10 +73,11 @@ impl ShortSource {
                 short::delay(bytes, now.since(*came));
                 *came = now;
             }
-            ShortSource::Start { came, start, .. } => {
+            ShortSource::Start { came, start, .. } if now.since(*came) >= COUNTS => {
                 start.limit = start.limit.saturating_sub(now.since(*came));
                 *came = now;
             }
+            ShortSource::Start { .. } => {}
         }
     }
 
@@ -105,7 +111,7 @@ impl ShortJob {
             let Some(short) = self.source.short(self.call, &mut room) else { return Ok(()) };
             let of = &short.particulars;
             let request = Request::short(&**side, parent, (&short.plan, of), (&self.ids, &context));
-            let until = self.begun.plus(std::time::Duration::from_micros(of.limit));
+            let until = self.begun.plus(Duration::from_micros(of.limit));
             self.entry.answer(&request.outside(&self.run, until), &mut own)
         });
         drop(context);
