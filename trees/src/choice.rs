@@ -3,7 +3,8 @@
 //! The model has two parts, which are added. The *path* is the time until the last reply is at the root if every
 //! process has a processor of its own: an id sends to one child after another, the largest subtree first, and takes in
 //! their replies one after another (LogP: Culler et al., 1993). The *work* is the time of all processes together,
-//! divided by the processors that they share: an id that forwards is woken again by its children's replies.
+//! divided by the processors that they share: an id that forwards is woken again by each of its children's replies. The
+//! root is not: it still takes in others.
 
 use std::num::NonZeroU32;
 
@@ -18,9 +19,6 @@ const CHAIN_MAX: u32 = 16;
 /// Fan-outs of the candidates among k-ary trees, the widest first: of equals the first one is chosen, which has the
 /// fewest levels.
 const FAN_OUTS: [u32; 5] = [32, 16, 8, 4, 2];
-
-/// An id that forwards costs so much more work than one that does not: a quarter.
-const FORWARDING_PARTS: f64 = 4.0;
 
 /// Costs of messages between processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,13 +57,6 @@ pub struct Load {
     pub bytes: u64,
     /// Whether each id forwards the data while they arrive.
     pub forward_first: bool,
-}
-
-/// The path from an id down and back, and what the subtree has: the parts of the model that add up over subtrees.
-#[derive(Clone, Copy, Default, Debug)]
-struct Part {
-    path_ns: f64,
-    forwarding: u32,
 }
 
 impl Tree {
@@ -133,39 +124,39 @@ fn time_ns(tree: &Tree, load: &Load, costs: &Costs) -> f64 {
         true => (0.0, data * f64::from(tree.fan_out(load.ids).unwrap_or(1))),
         false => (data, 0.0),
     };
-    let Part { path_ns, forwarding } = part(tree, load.ids, each, costs, &mut Vec::new());
+    let path = path_ns(tree, load.ids, each, costs, &mut Vec::new());
     let work = costs.processors.map_or(0.0, |processors| {
-        let processes = f64::from(load.ids) + f64::from(forwarding) / FORWARDING_PARTS;
-        (processes * costs.process_ns as f64 + f64::from(load.ids - 1) * data) / f64::from(processors.get())
+        let below = load.ids - 1;
+        let again = below - tree.fan_out(load.ids).unwrap_or(0).min(below);
+        let woken = f64::from(load.ids) + f64::from(again);
+        (woken * costs.process_ns as f64 + f64::from(below) * data) / f64::from(processors.get())
     });
-    path_ns + streamed + work
+    path + streamed + work
 }
 
-/// The part of a subtree over `n` ids; `each` is the time to send the data once. `known` has those of the sizes that
-/// were split: a split of any size has few sizes of groups, so they are as many as levels, or the square of that.
-fn part(tree: &Tree, n: u32, each: f64, costs: &Costs, known: &mut Vec<(u32, Part)>) -> Part {
+/// The path of a subtree over `n` ids, nanoseconds; `each` is the time to send the data once. `known` has the paths of
+/// the sizes that were split: a split of any size has few sizes of groups, so they are as many as levels, or the square
+/// of that.
+fn path_ns(tree: &Tree, n: u32, each: f64, costs: &Costs, known: &mut Vec<(u32, f64)>) -> f64 {
     if n <= 1 {
-        return Part::default();
+        return 0.0;
     }
-    if let Some((_, part)) = known.iter().find(|(size, _)| *size == n) {
-        return *part;
+    if let Some((_, path)) = known.iter().find(|(size, _)| *size == n) {
+        return *path;
     }
     let (overhead, latency) = (costs.overhead_ns as f64, costs.latency_ns as f64);
-    let (mut latest, mut forwarding, mut sent) = (0.0f64, 1, 0.0);
+    let (mut latest, mut sent) = (0.0f64, 0.0);
     let mut sizes: Vec<u32> = tree.split(n).unwrap_or_default().iter().map(|group| group.len).collect();
     sizes.sort_unstable_by(|one, other| other.cmp(one));
     // Recurses at most as deep as the candidates have levels.
     for size in sizes {
         sent += overhead + each;
-        let below = part(tree, size, each, costs, known);
-        latest = latest.max(sent + 2.0 * (latency + overhead) + below.path_ns);
-        forwarding += below.forwarding;
-        // Its reply is taken in, behind those before it.
-        latest += overhead;
+        let below = path_ns(tree, size, each, costs, known);
+        // Its reply is taken in behind those before it.
+        latest = latest.max(sent + 2.0 * (latency + overhead) + below) + overhead;
     }
-    let part = Part { path_ns: latest, forwarding };
-    known.push((n, part));
-    part
+    known.push((n, latest));
+    latest
 }
 
 #[cfg(test)]
@@ -186,8 +177,8 @@ mod tests {
         Tree::choose(&load, &costs, &Limits::default()).to_string()
     }
 
-    /// On two processors the work decides, and a few wide levels have the least of it; with many processors, or hosts
-    /// of their own, so do the wake-ups of a path.
+    /// On two processors the work decides, of which a flat tree has the least; with many processors, or hosts of their
+    /// own, the path does.
     #[test]
     fn few_ids_are_called_at_once_and_many_through_few_levels() {
         for costs in [host(2), host(64), Costs::of_network()] {
@@ -198,6 +189,12 @@ mod tests {
             let (levels, children) = (tree.depth(128).unwrap(), tree.fan_out(128).unwrap());
             assert!(levels <= 3 && (4..=32).contains(&children), "{tree}, {costs:?}");
         }
+    }
+
+    #[test]
+    fn some_dozens_of_ids_on_few_processors_are_called_at_once() {
+        assert_eq!(chosen(short(64), host(2)), "flat");
+        assert_ne!(chosen(short(64), host(64)), "flat");
     }
 
     /// A flat tree is out of the question where its root would send long data to all, or wait for a million links.
