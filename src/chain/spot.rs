@@ -87,7 +87,7 @@ impl Start {
         ids: &'a mut Vec<u8>,
     ) -> Option<ShortRequest<'a>> {
         let short = self.header.len() + data.len() <= SHORT_MAX;
-        // Who watches nobody has nothing to answer.
+        // A root that watches no other id has no answer to wait for.
         let nobody = self.watch && self.ids.len() == 1;
         let unusual = self.partial || !self.reply_limits.is_unlimited() || !short || nobody;
         if unusual || self.ids.first() != Some(call.root) {

@@ -63,7 +63,7 @@ impl<B: Book, T: HasLink> Links<B, T> {
         }
     }
 
-    /// Sends what is queued of short messages and a goodbye, then closes the link.
+    /// Sends the queued short messages and a goodbye, then closes the link.
     pub fn say_goodbye(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         if let Some(link) = self.table.link_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });

@@ -225,7 +225,7 @@ mod tests {
         auto.learn(1, None);
         auto.learn(2, Some(&"unix:@two".parse().unwrap()));
         auto.learn(3, Some(&"unix:@three".parse().unwrap()));
-        assert_eq!(chosen(&auto, 4), is("flat", "0-3"), "nobody is elsewhere");
+        assert_eq!(chosen(&auto, 4), is("flat", "0-3"), "all ids are on this host");
         let tree = |bytes, forward_first| {
             auto.choose(IdList::range(0..8), bytes, forward_first, &Limits::default()).0.to_string()
         };

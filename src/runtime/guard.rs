@@ -1,9 +1,9 @@
 //! The guard of a process: a thread that notices when a function keeps a node's event loop from going on.
 //!
-//! The thread that drives a node also runs its default functions, see [`lead`](super::lead). Before each it sets a
-//! timer of the node, which costs one system call and wakes nobody while functions are short: the next one sets the
-//! timer anew. When a timer expires, the guard has another thread take the loop. All nodes of a process have one guard.
-//! It is started when the first function runs, and asleep while none does; it ends with the last node.
+//! The thread that drives a node also runs its default functions, see [`lead`](super::lead). Before each function it
+//! sets the timer of the node: one system call, which wakes no thread while functions are short, since the next function
+//! sets the timer again. If a timer expires, the guard has another thread take the loop. All nodes of a process share
+//! one guard. It starts with the first function, sleeps while no function runs, and ends with the last node.
 
 use std::collections::HashMap;
 use std::io;
@@ -146,7 +146,7 @@ fn running() -> MutexGuard<'static, Option<(u32, Arc<Guard>)>> {
     GUARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The guard of this process, which is started if there is none.
+/// Returns the guard of this process, and starts it if there is none.
 fn guard(running: &mut Option<(u32, Arc<Guard>)>) -> io::Result<Arc<Guard>> {
     let process = std::process::id();
     if let Some((of, guard)) = running

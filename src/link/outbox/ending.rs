@@ -9,7 +9,7 @@ use crate::wire::frame::Kind;
 use crate::wire::head::Goodbye;
 
 impl Outbox {
-    /// Queues the link's last frame: the rest of long messages and all that is queued later does not leave.
+    /// Queues the link's last frame. The rest of long messages, and messages that are queued later, are not sent.
     pub fn goodbye(&mut self, goodbye: &Goodbye) {
         if self.is_over() {
             return;
@@ -24,7 +24,7 @@ impl Outbox {
         self.ready.back().is_some_and(Bytes::is_empty)
     }
 
-    /// Drops what is queued behind the last frame.
+    /// Drops the messages that are queued behind the last frame.
     #[cold]
     pub(super) fn drop_what_follows(&mut self) {
         self.queued -= self.tail.len();

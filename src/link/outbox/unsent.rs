@@ -188,8 +188,8 @@ mod tests {
         assert!(long.take_unsent().is_none(), "the first segments of one have left");
     }
 
-    /// A link broke behind the head of a request whose data were a frame. They went out on the next link as a request
-    /// that nobody had made.
+    /// A link broke behind the head of a request whose data had the form of a frame. The next link carried these data
+    /// as a request that no id had sent.
     #[test]
     fn the_data_of_a_request_do_not_go_out_as_another_one() {
         let data = bytes(&mut outbox(9, [request(7, 0)]));

@@ -117,8 +117,8 @@ fn the_last_number_of_workers_counts_within_its_bounds_and_executors_have_a_boun
     assert_eq!(error, "64 executors are too many: a node has at most 63");
 }
 
-/// A node ended while a function waited for a worker. The worker ran it later, for an application that had ended its
-/// node and released what the function uses.
+/// A node ended while a function waited for a worker. The worker ran the function later, when the application had
+/// released the data that the function uses.
 #[test]
 fn a_function_that_waits_for_a_worker_does_not_run_after_its_node_has_ended() {
     let functions = Functions::new();

@@ -25,7 +25,7 @@ impl World {
         self.settle_links(id);
     }
 
-    /// Describes what is wrong with the loss of the link that has its end here.
+    /// Returns the rule that the loss of a link violates, in words.
     fn wrong_with_loss(&mut self, (pipe, side): Place, loss: Loss, kept: bool) -> Option<String> {
         let there = self.linked().end((pipe, 1 - side));
         let peer = there.id;

@@ -27,7 +27,7 @@ fn unwritten(Connection { link, blocked, .. }: &mut Connection) -> Option<String
 }
 
 impl Process {
-    /// Describes what is wrong with a connection.
+    /// Returns the rule that a connection violates, in words.
     fn wrong_with(&self, key: LinkKey, connection: &Connection) -> Option<String> {
         let link = &connection.link;
         if let Phase::Up(peer) = link.phase
@@ -43,7 +43,7 @@ impl Process {
         })
     }
 
-    /// Describes what is wrong with the soonest deadline of its connections.
+    /// Returns the rule that the soonest deadline of an id's connections violates, in words.
     fn wrong_deadline(&self) -> Option<String> {
         let due = self.links.due.next();
         let all = self.links.table.values().flat_map(|connection| {

@@ -362,8 +362,8 @@ fn a_limit_that_has_passed_names_who_has_not_come_at_every_member() {
     says(&fault, FaultKind::TimedOut, ": g1.0-5, g2.0-1 have not come");
 }
 
-/// The time limit of a fence had passed, and one node did not answer the question who was missing. The members waited
-/// as long as for another fence.
+/// A fence passed its time limit, and the coordinator asked each node which members were missing. If one node did not
+/// answer, the members waited as long as for another fence.
 #[test]
 fn a_node_that_does_not_say_who_is_missing_delays_the_fault_by_one_second() {
     let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
@@ -380,8 +380,8 @@ fn a_node_that_does_not_say_who_is_missing_delays_the_fault_by_one_second() {
     says(&fault, FaultKind::TimedOut, ": g1.1 has not come; of the members on node 7 it is not known");
 }
 
-/// The question who is missing reached a node after the group had been freed. A node that knows nothing of a group has
-/// no member to wait for, and answers at once.
+/// The coordinator asks a node which members are missing, after their group was freed. The node knows no member of such
+/// a group, and answers at once.
 #[test]
 fn a_node_says_at_once_that_nobody_of_a_freed_group_is_missing() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
