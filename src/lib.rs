@@ -312,6 +312,9 @@
 //! | `looking` | polls, then sleeps |
 //! | `on_the_spot` | reads links, and executes short calls where they were read |
 //! | `lead`, `guard` | the driving thread runs functions, and another takes over; notices long functions |
+//! | `outside` | what the driving thread runs outside the loop, and what follows |
+//! | `short_requests`, `short_jobs` | short requests that wait for the end of the turn; what is kept of them |
+//! | `auto_tree` | the tree of a call that names none |
 //! | `executor`, `executor_names` | runs functions on workers or inline; names of executors |
 //! | `alarm`, `clock`, `budget` | timer; the only place that reads the time; bound on a turn |
 //! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |

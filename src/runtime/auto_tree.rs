@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpc_trees::{Costs, Hosts, Id, IdList, Limits, Load, Tree};
 
-use super::{Peers, near};
+use super::Peers;
 use crate::transport::Address;
 
 /// Chooses the trees of a node's calls.
@@ -20,8 +20,8 @@ pub(super) struct AutoTree {
     told: Hosts,
     /// Processors of this host.
     processors: NonZeroU32,
-    /// Addresses of this host.
-    mine: Vec<Address>,
+    /// IP addresses of this host, beside those of the loopback interface.
+    mine: Vec<IpAddr>,
     state: Mutex<State>,
 }
 
@@ -71,21 +71,25 @@ impl AutoTree {
     ) -> AutoTree {
         let processors =
             std::thread::available_parallelism().ok().and_then(|it| NonZeroU32::try_from(it).ok());
-        let mine = address.cloned().into_iter().chain(peers.address(me)).collect();
+        let mine = [address.and_then(Address::remote_ip), peers.address(me).and_then(|it| it.remote_ip())];
         let auto = AutoTree {
             costs,
             told: told.unwrap_or_default(),
             processors: processors.unwrap_or(NonZeroU32::MIN),
-            mine,
+            mine: mine.into_iter().flatten().collect(),
             state: Mutex::default(),
         };
-        peers.ids().filter(|id| *id != me).for_each(|id| auto.learn(id, peers.address(id).as_ref()));
+        peers.remote_ips().for_each(|(id, ip)| auto.note(id, Some(ip)));
         auto
     }
 
     /// An id is reached at this address now, or is not known any more.
     pub(super) fn learn(&self, id: Id, address: Option<&Address>) {
-        let elsewhere = address.and_then(|address| self.elsewhere(address));
+        self.note(id, address.and_then(Address::remote_ip));
+    }
+
+    fn note(&self, id: Id, ip: Option<IpAddr>) {
+        let elsewhere = ip.filter(|ip| !self.mine.contains(ip));
         let mut state = self.state();
         let before = match elsewhere {
             Some(ip) => state.elsewhere.insert(id, ip),
@@ -93,19 +97,6 @@ impl AutoTree {
         };
         if before != elsewhere {
             state.last = None;
-        }
-    }
-
-    /// The address of a host that is surely not this one.
-    fn elsewhere(&self, address: &Address) -> Option<IpAddr> {
-        match address {
-            Address::Tcp(address) => {
-                let ip = address.ip().to_canonical();
-                let here =
-                    near::is_here(ip, None) || self.mine.iter().any(|mine| near::is_here(ip, Some(mine)));
-                (!here).then_some(ip)
-            }
-            _ => None,
         }
     }
 

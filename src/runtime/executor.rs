@@ -158,29 +158,26 @@ impl Executor {
         inline.then_some(entry)
     }
 
-    /// Returns the function of a handle if it is a default one of a short request that the driving thread is to run
-    /// outside the loop, behind `waiting` others.
-    pub(super) fn outside(&mut self, handle: u64, waiting: usize) -> Option<&Entry> {
+    /// Whether the driving thread may run one more default function outside the loop, behind `waiting` short requests.
+    /// If several functions may run at once, it runs one that is alone: others wait for what the loop brings.
+    fn may_lead(&self, waiting: usize) -> bool {
         let one = self.workers.first().is_some_and(Workers::is_one);
-        let first = if one { true } else { waiting == 0 && self.runs.is_empty() };
-        if !self.leads || self.due.is_some() || !first {
-            return None;
-        }
-        let here = self.used.get(&self.side.functions, handle)?.spot == Spot::Here;
-        if !here || !self.used.takes_outside() {
-            return None;
-        }
-        self.again()
+        self.leads && self.due.is_none() && (one || waiting == 0 && self.runs.is_empty())
     }
 
-    /// The function of a handle, to run outside the loop.
-    pub(super) fn entry_outside(&mut self, handle: u64) -> Option<Entry> {
-        self.used.get(&self.side.functions, handle).cloned()
+    /// Whether the driving thread is to run this function outside the loop, for a short request behind `waiting`
+    /// others.
+    pub(super) fn goes_outside(&mut self, handle: u64, waiting: usize) -> bool {
+        let may_lead = self.may_lead(waiting);
+        let entry = self.used.get(&self.side.functions, handle);
+        may_lead && entry.is_some_and(|entry| entry.spot == Spot::Here) && self.used.takes_outside()
     }
 
-    /// The driving thread runs the function that was used last outside the loop now.
-    pub(super) fn runs_outside(&mut self) {
+    /// Returns the function of a handle, which the driving thread runs outside the loop now.
+    pub(super) fn begin_outside(&mut self, handle: u64) -> Option<Entry> {
+        let entry = self.used.get(&self.side.functions, handle).cloned();
         self.used.outside = self.used.last;
+        entry
     }
 
     /// A function that runs outside the loop goes on while the node does.
@@ -262,11 +259,11 @@ impl Executor {
 
     /// Runs a job, or passes it to a worker. Returns the result if there is one at once.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
-        let Executor { side, used, workers, due, leads, runs } = self;
+        let may_lead = self.may_lead(0);
+        let Executor { side, used, workers, due, runs, .. } = self;
+        // The function that was used last is this one from now on.
         let _ = used.get(&side.functions, handle(&job));
-        // Beside others it would keep the loop from what they need: those run on the pool.
-        let alone = due.is_none() && (runs.is_empty() || workers.first().is_some_and(Workers::is_one));
-        let goes_outside = *leads && alone && used.takes_outside();
+        let goes_outside = may_lead && used.takes_outside();
         let entry = used.entry(&side.functions, handle(&job));
         let class = match &entry {
             Ok(entry) => match side.executors.class(&entry.placement) {

@@ -76,6 +76,7 @@ mod ring_links;
 mod row;
 mod run;
 mod short_jobs;
+mod short_requests;
 mod shortage;
 mod side;
 #[cfg(feature = "snapshot")]

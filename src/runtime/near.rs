@@ -48,7 +48,7 @@ pub(super) fn connect(to: &Address, mine: Option<&Address>, rings: bool, users: 
 }
 
 /// Whether an address surely is one of this host: loopback, or the one where this node listens itself.
-pub(super) fn is_here(ip: IpAddr, mine: Option<&Address>) -> bool {
+fn is_here(ip: IpAddr, mine: Option<&Address>) -> bool {
     let same = |mine: &Address| matches!(mine, Address::Tcp(mine) if mine.ip() == ip);
     ip.is_loopback() || (!ip.is_unspecified() && mine.is_some_and(same))
 }

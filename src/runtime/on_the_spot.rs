@@ -219,10 +219,9 @@ impl EventLoop {
     /// Has a request wait until its function runs outside the loop, if it may.
     #[inline(never)]
     fn request_outside(&mut self, (key, parent): (LinkKey, Id), func: u64, frame: &[u8]) -> Option<()> {
-        let runs = self.runs_outside(func);
-        let came = self.clock.time();
-        runs.then(|| {
-            self.short.waiting.push_back(ShortSource::Frame { came, key, parent, bytes: frame.into() })
+        self.goes_outside(func).then(|| {
+            let came = self.clock.time();
+            self.short.waiting.push_back(ShortSource::Frame { came, key, parent, bytes: frame.into() });
         })
     }
 
@@ -331,7 +330,7 @@ impl EventLoop {
         let usual = !start.watch && !start.partial;
         let data = start.data.as_bytes().filter(|_| usual).map(Cow::into_owned);
         match data {
-            Some(data) if self.runs_outside(start.func) => {
+            Some(data) if self.goes_outside(start.func) => {
                 let came = self.clock.time();
                 self.short.waiting.push_back(ShortSource::Start { came, ticket, start, data });
             }

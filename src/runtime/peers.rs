@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use gpc_trees::{Hosts, Id};
@@ -128,14 +129,22 @@ impl Peers {
         self.ids().filter_map(|id| Some((id, self.address(id)?)))
     }
 
+    /// The ids whose hosts are not surely this one, and the IP addresses of these hosts.
+    pub(super) fn remote_ips(&self) -> impl Iterator<Item = (Id, IpAddr)> {
+        let listed = self.listed.iter();
+        let listed = listed.filter_map(|(id, address)| Some((*id, address.as_ref()?.remote_ip()?)));
+        // Of a row on this host no address is made.
+        let row = self.row.as_ref().and_then(|row| Some((row.ids(), row.remote_ip()?)));
+        let row = row.into_iter().flat_map(|(ids, ip)| ids.map(move |id| (id, ip)));
+        listed.chain(row.filter(|(id, _)| !self.listed.contains_key(id)))
+    }
+
     /// The host of each id, by its TCP address; ids with other addresses, and with those of the loopback interface, are
     /// on one host.
     pub fn hosts(&self) -> Hosts {
-        let host = |address: Address| match address {
-            Address::Tcp(address) if !address.ip().is_loopback() => address.ip().to_canonical().to_string(),
-            _ => "-".into(),
-        };
-        self.iter().map(|(id, address)| (id, host(address))).collect()
+        let remote: BTreeMap<Id, IpAddr> = self.remote_ips().collect();
+        let host = |id: Id| remote.get(&id).map_or("-".into(), IpAddr::to_string);
+        self.ids().map(|id| (id, host(id))).collect()
     }
 
     /// Number of ids.

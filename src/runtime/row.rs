@@ -102,6 +102,14 @@ impl AddressRow {
         self.ids.clone()
     }
 
+    /// The IP address of the host of all ids, if it is not surely this one.
+    pub(super) fn remote_ip(&self) -> Option<IpAddr> {
+        match self.rule {
+            Rule::Ports { host, .. } => Address::Tcp(SocketAddr::new(host, 0)).remote_ip(),
+            Rule::Names { .. } | Rule::Host => None,
+        }
+    }
+
     /// The address of an id; `None` if it is not in the row.
     pub fn address(&self, id: Id) -> Option<Address> {
         if !self.ids.contains(&id) {

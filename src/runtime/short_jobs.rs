@@ -25,9 +25,9 @@ use crate::wire::{self, CallContext, CallId, Reason};
 /// Most requests that wait: as many as a peer has credit for. Further ones take the general path.
 pub(super) const WAITING_MAX: usize = 256;
 
-/// A wait that shortens the limit of a call that starts here. After shorter ones a message about the limit names the
-/// one that the caller has set.
-const COUNTS: Duration = Duration::from_millis(3);
+/// Shortest wait that shortens the time limit of a call that starts here. After a shorter one, messages name the limit
+/// that the caller has set.
+const WAIT_MIN: Duration = Duration::from_millis(3);
 
 /// A short request whose function is to run outside the loop.
 pub(super) enum ShortSource {
@@ -43,6 +43,8 @@ pub(super) struct ShortJob {
     pub(super) call: CallId,
     /// This id and those below it.
     pub(super) ids: IdList,
+    /// Whether a parent has sent it to this id alone.
+    pub(super) alone: bool,
     pub(super) entry: Entry,
     pub(super) run: Arc<Run>,
     pub(super) begun: Time,
@@ -73,7 +75,7 @@ impl ShortSource {
                 short::delay(bytes, now.since(*came));
                 *came = now;
             }
-            ShortSource::Start { came, start, .. } if now.since(*came) >= COUNTS => {
+            ShortSource::Start { came, start, .. } if now.since(*came) >= WAIT_MIN => {
                 start.limit = start.limit.saturating_sub(now.since(*came));
                 *came = now;
             }

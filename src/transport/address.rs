@@ -1,7 +1,7 @@
 //! Addresses of nodes.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -51,6 +51,14 @@ impl Address {
             Address::Tcp(address) => address.ip().is_loopback(),
             Address::Unix(_) | Address::Abstract(_) => true,
             Address::Host => false,
+        }
+    }
+
+    /// The IP address of its host, unless that is surely this one.
+    pub(crate) fn remote_ip(&self) -> Option<IpAddr> {
+        match self {
+            Address::Tcp(address) => Some(address.ip().to_canonical()).filter(|ip| !ip.is_loopback()),
+            Address::Unix(_) | Address::Abstract(_) | Address::Host => None,
         }
     }
 }
