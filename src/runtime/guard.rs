@@ -1,9 +1,10 @@
 //! The guard of a process: a thread that notices when a function keeps a node's event loop from going on.
 //!
 //! The thread that drives a node also runs its default functions, see [`lead`](super::lead). Before each function it
-//! sets the timer of the node: one system call, which wakes no thread while functions are short, since the next function
-//! sets the timer again. If a timer expires, the guard has another thread take the loop. All nodes of a process share
-//! one guard. It starts with the first function, sleeps while no function runs, and ends with the last node.
+//! sets the timer of the node: one system call, which wakes no thread while functions are short, since the next
+//! function sets the timer again. If a timer expires, the guard has another thread take the loop. All nodes of a
+//! process share one guard. It starts with the first function, sleeps while no function runs, and ends with the last
+//! node.
 
 use std::collections::HashMap;
 use std::io;
