@@ -77,9 +77,10 @@ pub(super) struct Stream {
 /// The sending side of a link.
 #[derive(Debug)]
 pub struct Outbox {
-    /// Bytes in the order in which they leave; the first may be written in part. An empty part is behind a GOODBYE:
-    /// nothing leaves behind it.
+    /// Bytes in the order in which they leave; the first may be written in part.
     ready: VecDeque<Bytes>,
+    /// Whether the last frame, a GOODBYE, is queued or has left.
+    over: bool,
     /// Small frames behind `ready`.
     tail: BytesMut,
     /// Bytes in `ready` and `tail`.
@@ -102,6 +103,7 @@ impl Outbox {
     pub fn new() -> Outbox {
         Outbox {
             ready: VecDeque::new(),
+            over: false,
             tail: BytesMut::new(),
             queued: 0,
             waiting: VecDeque::new(),
@@ -141,7 +143,7 @@ impl Outbox {
     /// When more of small frames waits than a peer that reads ever leaves; in words.
     pub fn waits(&mut self) -> Result<(), String> {
         // Longer runs are not moved when more comes behind them.
-        if self.tail.len() > RUN_MAX && !self.is_over() {
+        if self.tail.len() > RUN_MAX && !self.over {
             self.ready.push_back(self.tail.split().freeze());
         }
         let ahead = if self.streams.is_empty() { 0 } else { AHEAD };
@@ -150,7 +152,7 @@ impl Outbox {
 
     /// Gives back the room of what has left, where nothing is there to send.
     pub fn release_spare_memory(&mut self) {
-        if self.is_idle() && !self.is_over() {
+        if self.is_idle() {
             self.tail = BytesMut::new();
             self.ready = VecDeque::new();
             self.waiting = VecDeque::new();
@@ -379,9 +381,8 @@ impl Outbox {
 
     /// The next bytes to write, as parts of one gather write.
     pub fn parts<'a>(&'a self, slices: &mut SmallVec<[IoSlice<'a>; PARTS_MAX]>) {
-        let ready = self.ready.iter().take(PARTS_MAX - 1).filter(|part| !part.is_empty());
-        slices.extend(ready.map(|part| IoSlice::new(part)));
-        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() && !self.is_over() {
+        slices.extend(self.ready.iter().take(PARTS_MAX - 1).map(|part| IoSlice::new(part)));
+        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() && !self.over {
             slices.push(IoSlice::new(&self.tail));
         }
     }
@@ -565,7 +566,7 @@ impl Outbox {
 
     /// Cuts segments from long messages, in turn, until enough is queued or none has bytes. What leaves by descriptor leaves one by one, so that the peer has each as soon as it is there.
     fn fill(&mut self, over: &mut dyn Handover) {
-        if unlikely(self.is_over()) {
+        if unlikely(self.over) {
             return self.drop_what_follows();
         }
         let mut starved = 0;

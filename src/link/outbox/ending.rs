@@ -2,8 +2,6 @@
 //!
 //! Source: docs/wire.md, "GOODBYE".
 
-use bytes::Bytes;
-
 use super::Outbox;
 use crate::wire::frame::Kind;
 use crate::wire::head::Goodbye;
@@ -11,17 +9,13 @@ use crate::wire::head::Goodbye;
 impl Outbox {
     /// Queues the link's last frame. The rest of long messages, and messages that are queued later, are not sent.
     pub fn goodbye(&mut self, goodbye: &Goodbye) {
-        if self.is_over() {
+        if self.over {
             return;
         }
         self.small_frame(Kind::Goodbye, &goodbye.emit());
-        self.ready.extend([self.tail.split().freeze(), Bytes::new()]);
+        self.ready.push_back(self.tail.split().freeze());
+        self.over = true;
         self.drop_what_follows();
-    }
-
-    /// Whether the last frame is queued, or has left.
-    pub(super) fn is_over(&self) -> bool {
-        self.ready.back().is_some_and(Bytes::is_empty)
     }
 
     /// Drops the messages that are queued behind the last frame.
