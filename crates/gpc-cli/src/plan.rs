@@ -131,7 +131,7 @@ impl CallPlan {
         let hosts = match &nodes {
             Nodes::Hosts(plan) => Some(hosts_of(plan)),
             Nodes::Started { .. } => started.map(|started| started.hosts.clone()),
-            Nodes::Join { peers, .. } => Some(peers.hosts()),
+            Nodes::Join { peers, .. } => Some(hosts_of_peers(peers, &all)),
             Nodes::Start { .. } => None,
         };
         let tree_name = args.tree.clone().unwrap_or_else(|| Started::tree_of(started, CallTreeName::Auto));
@@ -369,6 +369,12 @@ pub(super) fn hosts_of(plan: &RemotePlan) -> Hosts {
     let others = (1..=plan.processes()).filter_map(|id| Some((id, plan.host_of(id)?)));
     // No host has this name, since it begins with a hyphen.
     std::iter::once((0, "-")).chain(others).collect()
+}
+
+/// Returns the host of each of these ids of running nodes. An id that the peers file lacks is this process.
+pub(super) fn hosts_of_peers(peers: &Peers, ids: &IdList) -> Hosts {
+    let known = peers.hosts();
+    ids.iter().map(|id| (id, known.host(id).unwrap_or("-"))).collect()
 }
 
 /// Returns the tree, the ids in its order, and its levels. `ids` begins with the root. `registered` has trees beside

@@ -20,7 +20,7 @@ pub enum CallTreeName {
 pub(super) struct Choice<'a> {
     /// The ids, the root first.
     pub(super) ids: &'a IdList,
-    /// Their hosts, if they are known; an id without one is on a host of its own.
+    /// Their hosts, if they are known: those of all ids.
     pub(super) hosts: Option<&'a Hosts>,
     /// Bytes of data.
     pub(super) bytes: u64,

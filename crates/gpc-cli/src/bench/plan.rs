@@ -14,7 +14,7 @@ use super::key::{CallSettings, Key};
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
-use crate::plan::{func_named, hosts_of};
+use crate::plan::{func_named, hosts_of, hosts_of_peers};
 use crate::refused::Refused;
 use crate::started::Started;
 use crate::tree_choice::{CallTreeName, Choice};
@@ -284,9 +284,10 @@ impl<'a> Source<'a> {
 
     /// The hosts of the ids, where they are known.
     fn hosts(&self) -> Option<Hosts> {
-        match (&self.over, self.started) {
+        match (&self.over, &self.joined) {
             (Some(plan), _) => Some(hosts_of(plan)),
-            (None, started) => started.map(|started| started.hosts.clone()),
+            (None, Some((all, peers))) => Some(hosts_of_peers(peers, all)),
+            (None, None) => self.started.map(|started| started.hosts.clone()),
         }
     }
 

@@ -69,10 +69,11 @@ fn the_tree_of_a_call_that_names_none_follows_its_data_and_hosts() {
     );
     let (_folder, peers) = file("0 10.0.0.1:7\n1 10.0.0.2:7\n2 10.0.0.1:8\n3 10.0.0.2:8\n");
     let joined = plan(&format!("echo --peers {} --id 0 --insecure", peers.display())).unwrap();
-    assert_eq!(
-        (joined.tree_name.to_string(), joined.ids.to_string()),
-        ("hosts+flat".into(), "0-1,3,2".into())
-    );
+    let shown = |plan: &CallPlan| (plan.tree_name.to_string(), plan.ids.to_string());
+    assert_eq!(shown(&joined), ("hosts+flat".into(), "0-1,3,2".into()));
+    // Who is not listed is on a host, too.
+    let stranger = plan(&format!("echo --peers {} --id 9 --insecure", peers.display())).unwrap();
+    assert_eq!(shown(&stranger), ("hosts+flat".into(), "9,0,2,1,3".into()));
 }
 
 #[test]

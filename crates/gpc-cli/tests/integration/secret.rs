@@ -182,7 +182,7 @@ fn told_in_proc(mark: &str) -> Vec<(u32, Vec<u8>)> {
     told.filter(|(_, told)| told.windows(mark.len()).any(|window| window == mark.as_bytes())).collect()
 }
 
-/// Whether a worker of a node has been started, because the node has had a request.
+/// Whether a node has run a function: then its process has a guard.
 fn has_run_a_function(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
