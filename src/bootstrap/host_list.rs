@@ -14,11 +14,14 @@ use crate::wire::Shown;
 /// Maximum number of hosts of a list: as many as Slurm can have nodes.
 pub const HOSTS_MAX: usize = 65_536;
 
+/// Maximum number of slots of a host: more than any machine runs processes at a time.
+pub const SLOTS_MAX: u32 = 65_536;
+
 /// Maximum length of a host name, bytes: a DNS name has 253, and a user name may precede it.
 const HOST_MAX: usize = 320;
 
 /// Maximum length of the text of a list, bytes: the longest variable of an environment on Linux.
-const TEXT_MAX: usize = 128 << 10;
+pub(super) const TEXT_MAX: usize = 128 << 10;
 
 /// Maximum number of digits of a number in a bracket, so that numbers fit into `u64`.
 const DIGITS_MAX: usize = 18;
@@ -51,12 +54,17 @@ pub enum HostListError {
     Brackets(String),
     /// The text in brackets is not a list of numbers and ranges.
     #[error(
-        "`{0}` is no range of numbers: write such as 7 or 01-64, with at most {DIGITS_MAX} digits, the smaller number first, and as many digits in both if there are zeros before them"
+        "`{range}` of `{item}` is no range of numbers: write such as 7 or 01-64, with at most {DIGITS_MAX} digits, the smaller number first, and as many digits in both if there are zeros before them"
     )]
-    Range(String),
+    Range {
+        /// The range.
+        range: String,
+        /// The item that has it.
+        item: String,
+    },
     /// A character that is invalid in a host name, or a leading hyphen, which programs take for an option.
     #[error(
-        "`{0}` is no name of a host: it has ASCII letters, digits and . _ - @ : %, and does not begin with a hyphen"
+        "`{0}` is no name of a host: it has ASCII letters, digits and . _ - + @ : %, and does not begin with a hyphen"
     )]
     Name(String),
     /// A name of more than 320 bytes.
@@ -68,6 +76,15 @@ pub enum HostListError {
     /// A text of more than 128 KiB.
     #[error("the list of hosts is too long: {TEXT_MAX} bytes are the most")]
     Text,
+    /// The text after the colon of an item of a [`SlotList`](super::SlotList) is not a number of slots.
+    #[error("`{0}` has no number of slots after its colon: write HOST:K with K from 1 to {SLOTS_MAX}")]
+    Slots(String),
+    /// A name with several colons that is not an IPv6 address.
+    #[error("`{0}` has several colons and is no IPv6 address: write HOST:K for a host with K slots")]
+    Address(String),
+    /// A host has more than [`SLOTS_MAX`] slots in all.
+    #[error("host {0} has too many slots: {SLOTS_MAX} are the most")]
+    ManySlots(String),
 }
 
 impl HostList {
@@ -127,7 +144,7 @@ impl FromStr for HostList {
 }
 
 /// Splits a text at the commas outside brackets.
-fn items(text: &str) -> Result<Vec<&str>, HostListError> {
+pub(super) fn items(text: &str) -> Result<Vec<&str>, HostListError> {
     let (mut items, mut start, mut inside) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -161,7 +178,7 @@ fn parts(item: &str) -> Result<Vec<Part<'_>>, HostListError> {
     let (mut parts, mut rest) = (Vec::new(), item);
     while let Some((plain, behind)) = rest.split_once('[') {
         let (inside, behind) = behind.split_once(']').ok_or_else(|| HostListError::Brackets(shown(item)))?;
-        let ranges = inside.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        let ranges = inside.split(',').map(|range| Range::parse(range, item)).collect::<Result<_, _>>()?;
         parts.push(Part { plain, ranges });
         rest = behind;
     }
@@ -206,13 +223,10 @@ impl Range {
     fn count(&self) -> u64 {
         self.last - self.first + 1
     }
-}
 
-impl FromStr for Range {
-    type Err = HostListError;
-
-    fn from_str(text: &str) -> Result<Range, HostListError> {
-        let refused = || HostListError::Range(shown(text));
+    /// Parses a range of an item.
+    fn parse(text: &str, item: &str) -> Result<Range, HostListError> {
+        let refused = || HostListError::Range { range: shown(text), item: shown(item) };
         let number = |digits: &str| {
             let plain = !digits.is_empty()
                 && digits.len() <= DIGITS_MAX
@@ -232,7 +246,7 @@ impl FromStr for Range {
 
 /// Checks that a name is a valid host name.
 fn check(name: &str) -> Result<(), HostListError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@:%".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@:%".contains(&byte);
     match name {
         "" => Err(HostListError::Empty),
         _ if name.len() > HOST_MAX => Err(HostListError::Long(shown(name))),
@@ -242,7 +256,7 @@ fn check(name: &str) -> Result<(), HostListError> {
 }
 
 /// The part of a text that an error quotes.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     let mut start: String = text.chars().take(80).collect();
     if start.len() < text.len() {
         start.push('…');
@@ -254,25 +268,29 @@ impl fmt::Display for HostList {
     /// Writes the compressed form: neighbours that differ in the last number of their names share a bracket. The text
     /// parses again unless it exceeds 128 KiB.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.names.as_slice();
-        let mut comma = "";
-        while let [first, ..] = rest {
-            let alike = Numbered::of(first).map(|first| {
-                let same = |name: &&String| Numbered::of(name).is_some_and(|name| name.is_like(&first));
-                rest.iter().take_while(same).count()
-            });
-            let (run, others) = rest.split_at(alike.unwrap_or(1));
-            f.write_str(comma)?;
-            match Numbered::of(first) {
-                Some(numbered) if run.len() > 1 => {
-                    write!(f, "{}[{}]{}", numbered.before, ranges(run), numbered.behind)?;
-                }
-                _ => f.write_str(first)?,
-            }
-            (rest, comma) = (others, ",");
-        }
-        Ok(())
+        let names: Vec<&str> = self.iter().collect();
+        f.write_str(&folded(&names).join(","))
     }
+}
+
+/// Returns the items of the compressed form of these names.
+pub(super) fn folded(names: &[&str]) -> Vec<String> {
+    let (mut rest, mut items) = (names, Vec::new());
+    while let [first, ..] = rest {
+        let alike = Numbered::of(first).map(|first| {
+            let same = |name: &&&str| Numbered::of(name).is_some_and(|name| name.is_like(&first));
+            rest.iter().take_while(same).count()
+        });
+        let (run, others) = rest.split_at(alike.unwrap_or(1));
+        items.push(match Numbered::of(first) {
+            Some(numbered) if run.len() > 1 => {
+                format!("{}[{}]{}", numbered.before, ranges(run), numbered.behind)
+            }
+            _ => (*first).to_owned(),
+        });
+        rest = others;
+    }
+    items
 }
 
 /// A name, split at its last number.
@@ -297,7 +315,7 @@ impl Numbered<'_> {
 }
 
 /// Returns the bracket's text for names that differ only in their last number.
-fn ranges(run: &[String]) -> String {
+fn ranges(run: &[&str]) -> String {
     let mut numbers = run.iter().filter_map(|name| Numbered::of(name)).map(|name| name.digits).peekable();
     let mut text = String::new();
     while let Some(first) = numbers.next() {
@@ -348,6 +366,9 @@ mod tests {
         assert_eq!(read("r[0-1]n[00-01].x"), "r0n00.x r0n01.x r1n00.x r1n01.x");
         assert_eq!(read("[1-2]"), "1 2");
         assert_eq!(read("you@a,a,fe80::1%eth0"), "you@a a fe80::1%eth0");
+        assert_eq!(read("n+[1-2]_x,n_1"), "n+1_x n+2_x n_1");
+        // The caller defines what a duplicate means.
+        assert_eq!(read("n[1-2,2]"), "n1 n2 n2");
     }
 
     #[test]
@@ -368,7 +389,7 @@ mod tests {
         }
         assert_eq!(
             read("a\u{1b}[1-0]"),
-            r"`1-0` is no range of numbers: write such as 7 or 01-64, with at most 18 digits, the smaller number first, and as many digits in both if there are zeros before them"
+            r"`1-0` of `a\u{1b}[1-0]` is no range of numbers: write such as 7 or 01-64, with at most 18 digits, the smaller number first, and as many digits in both if there are zeros before them"
         );
         assert!(read("a\u{1b}b").starts_with(r"`a\u{1b}b` is no name"));
     }

@@ -39,6 +39,7 @@ mod entry;
 mod error;
 mod exchange;
 mod farewell;
+mod host_file;
 mod host_list;
 mod meeting;
 mod member;
@@ -51,6 +52,7 @@ mod rule;
 mod rule_bootstrap;
 mod secret_file;
 mod setup;
+mod slot_list;
 mod source;
 mod sources;
 mod space;
@@ -65,7 +67,8 @@ pub use crate::launchers::{inherit_nothing, inherited_socket, keep_socket, scrub
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
 pub use farewell::Farewell;
-pub use host_list::{HOSTS_MAX, HostList, HostListError};
+pub use host_file::{HostFileError, HostFileFault, read_host_file};
+pub use host_list::{HOSTS_MAX, HostList, HostListError, SLOTS_MAX};
 pub use meeting::{Meeting, MeetingLimit};
 pub use member::{Member, Serving};
 pub use place::host_addresses;
@@ -75,6 +78,7 @@ pub use secret_file::{
     read_secret, read_token, write_key, write_secret, write_token,
 };
 pub use setup::{Bootstrap, LIMIT};
+pub use slot_list::{HostSlots, SlotList};
 pub use sources::rule_of;
 pub use space::{Space, SpaceError};
 pub use variables::{HOST_ADDRESS, Variables};

@@ -121,7 +121,7 @@ pub struct CallArgs {
     /// Number of ids: this process is id 0, the others are started as processes on this machine. Without it, and
     /// without --peers, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(conflicts_with_all = ["peers", "hosts"])]
+    #[arg(conflicts_with_all = ["peers", "hosts", "hostfile"])]
     pub n: Option<u32>,
 
     /// Tree: auto (the one that is predicted to be the fastest), binary (0), binomial (1), kary:K, knomial:K, chain,
@@ -239,7 +239,8 @@ Examples:
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
   gpc call words -n 8 --load ./libwords.so --data README.md --callback most --tree thirds
-  gpc call facts --hosts a,b[01-64] --per-host 2 --tree hosts+binomial
+  gpc call facts --hosts a:4,b[01-64]:2 --tree hosts+binomial
+  gpc call facts --hostfile machines --per-host 1
   gpc call facts --hosts a,b[01-64] --remote-gpc bin/gpc --start-limit 5s --partial
   gpc call facts --peers peers.txt --id 0
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s

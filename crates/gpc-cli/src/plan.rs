@@ -157,7 +157,7 @@ impl CallPlan {
         }
         let watching = settings(args)?;
         let on_a_machine = match &nodes {
-            Nodes::Hosts(plan) => plan.per_host,
+            Nodes::Hosts(plan) => plan.processes_per_host_max().get(),
             Nodes::Start { .. } => ids.len(),
             Nodes::Started { .. } | Nodes::Join { .. } => 1,
         };
@@ -268,9 +268,7 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
 
 /// Returns the nodes, the root, and all ids.
 fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdList), Refused> {
-    args.over.check()?;
-    if let Some(hosts) = &args.over.hosts {
-        let mut plan = args.over.plan(hosts)?;
+    if let Some(mut plan) = args.over.plan()? {
         plan.partial = args.partial;
         plan.arguments.extend(plugins::arguments(&args.load)?);
         let n = 1 + plan.processes();
@@ -366,9 +364,8 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 
 /// Returns the host of each id. This process, the root, has a host of its own.
 pub(super) fn hosts_of(plan: &RemotePlan) -> Hosts {
-    let others = (1..=plan.processes()).filter_map(|id| Some((id, plan.host_of(id)?)));
     // No host has this name, since it begins with a hyphen.
-    std::iter::once((0, "-")).chain(others).collect()
+    std::iter::once((0, "-")).chain(plan.ids()).collect()
 }
 
 /// Returns the host of each of these ids of running nodes. An id that the peers file lacks is this process.

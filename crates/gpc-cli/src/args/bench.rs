@@ -38,9 +38,9 @@ pub struct BenchArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// Numbers of ids: this process is id 0, the others are started as processes on this machine. With --peers or
-    /// --hosts, the first of those; all by default. Without any of these, a launcher must have started this process as
-    /// one of several
+    /// Numbers of ids: this process is id 0, the others are started as processes on this machine. With --peers,
+    /// --hosts or --hostfile, the first of those; all by default. Without any of these, a launcher must have started
+    /// this process as one of several
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: Vec<u32>,
 

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::duration::Span;
+use crate::files::{read_text, shown};
 use crate::launching::AGENT;
-use chained_gpc::bootstrap::HostList;
+use crate::refused::Refused;
+use chained_gpc::bootstrap::{SlotList, read_host_file};
 use gpc_launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 
 /// Heading of these arguments in the help.
@@ -16,12 +18,16 @@ pub(super) const OVER_HEADING: &str = "Other hosts";
 /// Processes on other hosts.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 pub struct OverArgs {
-    /// Start the processes on these hosts, such as a,b[01-64], through a tree of ssh; this process is id 0, and ids
-    /// from 1 on follow the list
+    /// Start the processes on these hosts, such as a:2,b[01-64], through a tree of ssh. `:K` is the number of processes
+    /// on the host, 1 by default. This process is id 0, and ids from 1 on follow the list
     #[arg(long, value_name = "LIST", conflicts_with = "peers")]
-    pub hosts: Option<HostList>,
+    pub hosts: Option<SlotList>,
 
-    /// Number of processes on each host; 1 by default
+    /// Like --hosts, with the hosts of a file: a line for each, as mpiexec reads them (HOST, HOST:K, or HOST slots=K)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "peers"])]
+    pub hostfile: Option<PathBuf>,
+
+    /// Number of processes on each host, whatever the list or file says
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
     pub per_host: Option<u32>,
 
@@ -53,11 +59,13 @@ pub struct OverArgs {
 pub struct Words(pub Vec<OsString>);
 
 impl OverArgs {
-    /// Rejects options for hosts if `--hosts` is missing.
-    ///
-    /// # Errors
-    /// The option, and the one that it requires.
-    pub fn check(&self) -> Result<(), String> {
+    /// Whether the processes run on other hosts.
+    pub fn is_given(&self) -> bool {
+        self.hosts.is_some() || self.hostfile.is_some()
+    }
+
+    /// Rejects options for hosts if no host is named.
+    fn check(&self) -> Result<(), String> {
         let given = [
             (self.per_host.is_some(), "--per-host"),
             (self.rsh.is_some(), "--rsh"),
@@ -66,23 +74,44 @@ impl OverArgs {
             (self.start_limit.is_some(), "--start-limit"),
             (self.network.is_some(), "--network"),
         ];
-        match given.iter().find(|(given, _)| *given && self.hosts.is_none()) {
-            Some((_, name)) => Err(format!("{name} goes with --hosts LIST")),
+        match given.iter().find(|(given, _)| *given && !self.is_given()) {
+            Some((_, name)) => Err(format!("{name} goes with --hosts LIST or --hostfile FILE")),
             None => Ok(()),
         }
     }
 
-    /// Returns the processes to start on the hosts; all other settings are the defaults of the library.
+    /// Returns the hosts and their slots; `None` if no host is named. Reads the file of `--hostfile`.
     ///
     /// # Errors
-    /// What is wrong with the arguments, as a message for the user.
-    pub fn plan(&self, hosts: &HostList) -> Result<RemotePlan, String> {
+    /// If the file cannot be read or is not a host file.
+    pub fn slots(&self) -> Result<Option<SlotList>, Refused> {
+        let named = match &self.hostfile {
+            None => self.hosts.clone(),
+            Some(path) => {
+                let text = read_text(path, "host file").map_err(Refused::File)?;
+                let refused = |error| Refused::File(format!("host file {}, {error}", shown(path)));
+                Some(read_host_file(&text).map_err(refused)?)
+            }
+        };
+        Ok(match self.per_host {
+            Some(slots) => named.map(|hosts| hosts.with_slots(slots)),
+            None => named,
+        })
+    }
+
+    /// Returns the processes to start on the hosts, one in each slot; `None` if no host is named. All other settings
+    /// are the defaults of the library.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments or the file of `--hostfile`, as a message for the user.
+    pub fn plan(&self) -> Result<Option<RemotePlan>, Refused> {
+        self.check()?;
+        let Some(hosts) = self.slots()? else { return Ok(None) };
         let program = match &self.remote_gpc {
             Some(path) => path.clone(),
             None => std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?,
         };
-        let mut plan = RemotePlan::new(hosts.iter().map(str::to_owned).collect(), program, &AGENT);
-        plan.per_host = self.per_host.unwrap_or(1);
+        let mut plan = RemotePlan::new(hosts.iter().cloned(), program, &AGENT);
         plan.network = self.network;
         if let Some(Words(rsh)) = &self.rsh {
             plan.rsh.clone_from(rsh);
@@ -97,8 +126,9 @@ impl OverArgs {
             Some(limit) => plan.start_limit = limit.into(),
             None => {}
         }
-        plan.check().map_err(|error| format!("--hosts: {error}"))?;
-        Ok(plan)
+        let option = if self.hostfile.is_some() { "--hostfile" } else { "--hosts" };
+        plan.check().map_err(|error| format!("{option}: {error}"))?;
+        Ok(Some(plan))
     }
 }
 

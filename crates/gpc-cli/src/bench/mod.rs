@@ -45,7 +45,7 @@ use gpc_launch::NodeSettings;
 pub(super) fn run(args: &BenchArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    let by_itself = !args.n.is_empty() || args.peers.is_some() || args.over.hosts.is_some();
+    let by_itself = !args.n.is_empty() || args.peers.is_some() || args.over.is_given();
     // The plan checks the other values of these arguments.
     let (link, wait) = (args.link.first().copied().unwrap_or_default(), args.wait.first().map(|wait| wait.0));
     let settings = NodeSettings::new(None, wait.unwrap_or_default(), link);

@@ -188,9 +188,8 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(args: &BenchArgs, started: Option<&'a Started>) -> Result<Source<'a>, Refused> {
-        args.over.check()?;
-        if let Some(hosts) = &args.over.hosts {
-            return Source::of_hosts(args, args.over.plan(hosts)?);
+        if let Some(plan) = args.over.plan()? {
+            return Source::of_hosts(args, plan);
         }
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),

@@ -41,9 +41,12 @@ pub enum RemoteError {
         "`{0}` is no name of a host: it has 1 to {NAME_MAX} printing characters and does not begin with `-`"
     )]
     Name(String),
-    /// The same host twice. The plan has the number of processes on each host instead.
-    #[error("host {0} is named twice: name it once, and say how many processes each host has")]
+    /// The same host twice. The plan has the number of slots of each host instead.
+    #[error("host {0} is named twice: name it once, with its number of slots")]
     Twice(String),
+    /// A host without a slot.
+    #[error("host {0} has no slot: leave it out, or give it at least one")]
+    NoSlot(String),
     /// More than [`REMOTE_PROCESSES_MAX`] processes.
     #[error("{0} processes are too many: start at most {REMOTE_PROCESSES_MAX}")]
     TooMany(u64),

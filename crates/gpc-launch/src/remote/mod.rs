@@ -25,7 +25,7 @@
 //!     if let Some(part) = own_part(std::env::args_os(), &AGENT) {
 //!         return Ok(part.run(&functions)?);
 //!     }
-//!     let hosts = ["node1", "node2"].map(String::from).to_vec();
+//!     let hosts = ["node1", "node2"];
 //!     let launch = RemoteLaunch::start(&RemotePlan::new(hosts, std::env::current_exe()?, &AGENT))?;
 //!     let node = launch.root(Node::builder(0)).functions(&functions).start()?;
 //!     let outcome = node.call(Call::new(pid).ids(0..3))?.wait()?;
@@ -37,7 +37,8 @@
 //!
 //! # What is started
 //!
-//! Ids follow the list of hosts from 1 on: with two processes for each host, ids 1 and 2 are on the first one. The
+//! A *slot* of a host is room for one process, and each slot gets one. Ids follow the slots of the list of hosts from 1
+//! on: if the first host has two slots, ids 1 and 2 are there. The
 //! process that starts them is the root, id 0, which does not listen. On each host the first id's process runs `RSH...
 //! HOST PROGRAM ARGUMENTS...`; it starts its siblings on that host without that command. Standard input and standard
 //! output are lines of text: the orders of the process, and its reports. Its standard error is forwarded to that of the

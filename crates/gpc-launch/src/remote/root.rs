@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::iter::repeat_n;
 use std::net::Shutdown;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
@@ -28,6 +29,7 @@ use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
 use crate::{NodeSettings, provide_files, this_program};
 use chained_gpc::Clock;
+use chained_gpc::bootstrap::HostSlots;
 use chained_gpc::link::peering::{PrivateKey, Secret};
 use chained_gpc::runtime::{Address, Builder, Job, Peers};
 use chained_gpc::wire::Shown;
@@ -51,10 +53,9 @@ const LOST_MAX: usize = 4096;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RemotePlan {
-    /// The hosts, as the command takes their names.
-    pub hosts: Vec<String>,
-    /// Number of processes on each host; 1 by default.
-    pub per_host: u32,
+    /// The hosts, as the command takes their names, each once, and their slots. A slot is room for one process: the
+    /// launch starts a process in each.
+    pub hosts: Vec<HostSlots>,
     /// The command that runs another one on a host; the name of the host and the other command are appended. `ssh -o
     /// BatchMode=yes` by default.
     pub rsh: Vec<OsString>,
@@ -75,11 +76,14 @@ pub struct RemotePlan {
 }
 
 impl RemotePlan {
-    /// Creates a plan with the defaults; its fields may be changed.
-    pub fn new(hosts: Vec<String>, program: impl Into<PathBuf>, arguments: &[&str]) -> RemotePlan {
+    /// Creates a plan with the defaults; its fields may be changed. A host that is only a name has one slot.
+    pub fn new<H: Into<HostSlots>>(
+        hosts: impl IntoIterator<Item = H>,
+        program: impl Into<PathBuf>,
+        arguments: &[&str],
+    ) -> RemotePlan {
         RemotePlan {
-            hosts,
-            per_host: 1,
+            hosts: hosts.into_iter().map(Into::into).collect(),
             rsh: ["ssh", "-o", "BatchMode=yes"].map(OsString::from).to_vec(),
             program: program.into(),
             arguments: arguments.iter().map(OsString::from).collect(),
@@ -93,7 +97,19 @@ impl RemotePlan {
 
     /// Number of processes that it starts, without the root.
     pub fn processes(&self) -> u32 {
-        u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).saturating_mul(self.per_host)
+        self.hosts.iter().fold(0, |sum, host| sum.saturating_add(host.slots))
+    }
+
+    /// Number of processes on the host with the most, at least 1.
+    pub fn processes_per_host_max(&self) -> NonZeroU32 {
+        let most = self.hosts.iter().map(|host| host.slots).max();
+        most.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// The ids that it starts, in order, each with its host.
+    pub fn ids(&self) -> impl Iterator<Item = (Id, &str)> {
+        let names = self.hosts.iter().flat_map(|host| repeat_n(host.name.as_str(), host.slots as usize));
+        (1..).zip(names)
     }
 
     /// Checks the plan before anything is started.
@@ -105,8 +121,8 @@ impl RemotePlan {
     }
 
     fn share(&self) -> Result<Share, RemoteError> {
-        let count = self.hosts.len() as u64 * u64::from(self.per_host);
-        if count == 0 {
+        let count: u64 = self.hosts.iter().map(|host| u64::from(host.slots)).sum();
+        if self.hosts.is_empty() {
             return Err(RemoteError::NoHost);
         }
         if count > REMOTE_PROCESSES_MAX.into() {
@@ -115,23 +131,24 @@ impl RemotePlan {
         if self.rsh.is_empty() {
             return Err(RemoteError::NoShell);
         }
-        let mut names: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         if let Some(name) = names.iter().find(|name| !is_name(name)) {
             return Err(RemoteError::Name(Shown(&name.chars().take(40).collect::<String>()).to_string()));
+        }
+        if let Some(host) = self.hosts.iter().find(|host| host.slots == 0) {
+            return Err(RemoteError::NoSlot(host.name.clone()));
         }
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(RemoteError::Twice(pair[0].into()));
         }
-        let host =
-            |(first, name): (u32, &String)| HostIds { first, count: self.per_host, name: name.clone() };
-        Ok((1..).step_by(self.per_host as usize).zip(&self.hosts).map(host).collect())
-    }
-
-    /// The host of an id.
-    pub fn host_of(&self, id: Id) -> Option<&str> {
-        let place = id.checked_sub(1)?.checked_div(self.per_host)?;
-        self.hosts.get(place as usize).map(String::as_str)
+        let mut first = 1;
+        let host = |host: &HostSlots| {
+            let ids = HostIds { first, count: host.slots, name: host.name.clone() };
+            first = ids.end();
+            ids
+        };
+        Ok(self.hosts.iter().map(host).collect())
     }
 }
 
@@ -191,7 +208,7 @@ impl RemoteLaunch {
             program: plan.program.clone().into(),
             arguments: plan.arguments.clone(),
             settings: NodeSettings {
-                processes: plan.settings.processes.or(NonZeroU32::new(plan.per_host)),
+                processes: plan.settings.processes.or(Some(plan.processes_per_host_max())),
                 ..plan.settings
             },
             share: plan.share()?,

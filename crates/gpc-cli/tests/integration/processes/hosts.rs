@@ -111,6 +111,34 @@ fn the_tree_knows_the_hosts_and_the_root_may_watch() {
     assert_eq!(ids(&some), [0, 3, 1]);
 }
 
+/// Each slot gets a process, in the order of the list, and `--per-host` overrides them.
+#[test]
+fn a_host_has_as_many_processes_as_slots() {
+    let stand_in = StandIn::new();
+    let file = stand_in.folder.path().join("machines");
+    fs::write(&file, "a:2   # hydra\nb slots = 1 max_slots=4\nchild1\nmotd1\nchild1\n").unwrap();
+    let file = file.display();
+    for (hosts, n) in [
+        ("--hosts a:2,child1:3 --per-host 1".to_owned(), 3),
+        ("--hosts b[1-2]:2,a,b2".to_owned(), 7),
+        (format!("--hostfile {file}"), 7),
+        (format!("--hostfile {file} --per-host 3"), 13),
+    ] {
+        let ended = stand_in.run(&format!("call echo {hosts} --tree hosts+flat --output json"));
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{hosts}");
+        let value = ended.json();
+        assert_eq!(ids(&value), (0..n).collect::<Vec<_>>(), "{hosts}");
+    }
+    let ended = stand_in.run("call echo --hosts a:2,down1:3 --tree flat");
+    let why = "ids 3-5, host down1: exit status 255: ssh: connect to host down1 port 22: No route to host";
+    assert_eq!(ended.stderr, format!("gpc: 3 processes could not be started\n{why}\n"));
+    fs::write(stand_in.folder.path().join("machines"), "a\nb cores=2\n").unwrap();
+    let ended = stand_in.run(&format!("bench --hostfile {file}"));
+    assert_eq!(ended.code(), Some(1));
+    let begins = format!("gpc: host file {file}, line 2: `cores=2` is none of the settings of a host: write");
+    assert!(ended.stderr.starts_with(&begins), "{}", ended.stderr);
+}
+
 /// Kinds of failing hosts, and their messages.
 const FAILING: [(&str, &str); 7] = [
     ("down1", "host down1: exit status 255: ssh: connect to host down1 port 22: No route to host"),
@@ -290,7 +318,10 @@ fn nobody_sees_the_secret_and_nobody_inherits_an_outer_launchers_variables() {
 fn wrong_arguments_are_refused_before_anything_is_started() {
     for (line, what) in [
         ("call echo --hosts a,,b", "there is an empty name"),
-        ("call echo --hosts a,b,a", "host a is named twice"),
+        ("call echo --hosts b,a:0", "`a:0` has no number of slots after its colon"),
+        ("call echo --hosts a --hostfile f", "cannot be used with"),
+        ("call echo --hostfile f -n 2", "cannot be used with"),
+        ("call echo --hosts a:9000,b:9000", "18000 processes are too many"),
         ("call echo --hosts a[1-9000] --per-host 2", "18000 processes are too many"),
         ("call echo --hosts a -n 3", "cannot be used with"),
         ("call echo -n 3 --per-host 2", "--per-host goes with --hosts"),

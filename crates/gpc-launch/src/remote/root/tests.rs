@@ -5,8 +5,7 @@ use crate::remote::answer::LossReport;
 
 /// A root of three hosts, at the place `here`.
 fn supervisor(is_partial: bool) -> Supervisor {
-    let hosts = ["a", "b", "c"].map(String::from).to_vec();
-    let plan = RemotePlan { partial: is_partial, ..RemotePlan::new(hosts, "gpc", &["--agent"]) };
+    let plan = RemotePlan { partial: is_partial, ..RemotePlan::new(["a", "b", "c"], "gpc", &["--agent"]) };
     let task = Task {
         limit: plan.start_limit,
         fan_out: plan.fan_out,
@@ -132,33 +131,38 @@ fn losses_have_a_bound() {
 
 #[test]
 fn a_plan_is_checked_and_knows_the_hosts_of_its_ids() {
-    let plan = |hosts: &[&str]| {
-        RemotePlan::new(hosts.iter().map(|&host| host.into()).collect(), "gpc", &["--agent"])
+    let slots = |name: &str, slots| HostSlots { name: name.into(), slots };
+    let plan = |hosts: &[(&str, u32)]| {
+        let hosts = hosts.iter().map(|&(name, count)| slots(name, count));
+        RemotePlan::new(hosts, "gpc", &["--agent"])
     };
     let error = |plan: &RemotePlan| plan.check().unwrap_err().to_string();
-    let two = RemotePlan { per_host: 3, ..plan(&["a", "b"]) };
+    let two = plan(&[("a", 3), ("b", 1), ("c", 2)]);
     assert!(two.check().is_ok());
+    let ids: Vec<(Id, &str)> = two.ids().collect();
+    assert_eq!(ids, [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "c"), (6, "c")]);
+    assert_eq!((two.processes(), two.processes_per_host_max().get()), (6, 3));
+    let share = two.share().unwrap();
     assert_eq!(
-        [0, 1, 3, 4, 6, 7].map(|id| two.host_of(id)),
-        [None, Some("a"), Some("a"), Some("b"), Some("b"), None]
+        share.iter().map(|host| (host.first, host.count)).collect::<Vec<_>>(),
+        [(1, 3), (4, 1), (5, 2)]
     );
     assert_eq!(error(&plan(&[])), "no host is named");
-    assert!(error(&plan(&["a", "-oProxyCommand=b"])).starts_with("`-oProxyCommand=b` is no name of a host"));
-    assert!(error(&plan(&["a", "b", "a"])).starts_with("host a is named twice"));
-    assert!(error(&RemotePlan { per_host: 9000, ..two.clone() }).starts_with("18000 processes are too many"));
-    let most = RemotePlan { per_host: REMOTE_PROCESSES_MAX / 2, ..two.clone() };
-    assert!(most.check().is_ok());
-    assert!(
-        error(&RemotePlan { hosts: vec!["a".into()], per_host: REMOTE_PROCESSES_MAX + 1, ..most })
-            .contains("too many")
-    );
+    let option = plan(&[("a", 1), ("-oProxyCommand=b", 1)]);
+    assert!(error(&option).starts_with("`-oProxyCommand=b` is no name of a host"));
+    assert!(error(&plan(&[("a", 1), ("b", 1), ("a", 1)])).starts_with("host a is named twice"));
+    assert!(error(&plan(&[("a", 1), ("b", 0)])).starts_with("host b has no slot"));
+    assert!(error(&plan(&[("a", 9000), ("b", 9000)])).starts_with("18000 processes are too many"));
+    assert!(plan(&[("a", REMOTE_PROCESSES_MAX - 1), ("b", 1)]).check().is_ok());
+    assert!(error(&plan(&[("a", REMOTE_PROCESSES_MAX), ("b", 1)])).contains("too many"));
+    assert!(error(&plan(&[("a", u32::MAX), ("b", u32::MAX)])).contains("too many"));
     assert!(matches!(RemotePlan { rsh: Vec::new(), ..two }.check(), Err(RemoteError::NoShell)));
 }
 
 #[test]
 fn a_command_that_ends_at_once_is_named() {
     // The program of this test is not an agent: it ends at once.
-    let mut plan = RemotePlan::new(vec!["a".into()], "gpc", &["--no-such-test-argument"]);
+    let mut plan = RemotePlan::new(["a"], "gpc", &["--no-such-test-argument"]);
     plan.rsh = vec!["/nowhere/ssh".into()];
     let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
     assert!(error.starts_with("1 process could not be started\nid 1, host a: exit status "), "{error}");
