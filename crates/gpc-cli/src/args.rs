@@ -5,6 +5,8 @@ mod bench;
 pub(super) mod impi;
 mod level;
 mod link;
+#[cfg(feature = "bnr")]
+pub(super) mod mpiexec;
 mod node;
 mod over;
 #[cfg(feature = "bnr")]
@@ -13,6 +15,8 @@ mod programs;
 pub(super) mod rendezvous;
 #[cfg(feature = "bnr")]
 pub(super) mod run;
+#[cfg(feature = "bnr")]
+pub(super) mod run_output;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
@@ -95,6 +99,9 @@ pub enum Command {
     /// Run a program as many processes that find each other, such as those of MPI
     #[cfg(feature = "bnr")]
     Run(run::RunArgs),
+    /// Run a program in the spelling of mpiexec
+    #[cfg(feature = "bnr")]
+    Mpiexec(mpiexec::MpiexecArgs),
     /// Show running jobs: groups, the nodes of their processes, and their state
     #[cfg(feature = "bnr")]
     Ps(run::PsArgs),

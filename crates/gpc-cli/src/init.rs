@@ -33,7 +33,9 @@ pub(crate) fn run() -> io::Result<ExitCode> {
     let program = this_program()?;
     let mut command = Command::new(&program);
     // The child leads its own process group, so that Ctrl-C at the terminal reaches it once.
-    let child = command.arg0(name_of(&program)).args(env::args_os().skip(1)).process_group(0).spawn()?;
+    // The name of a link decides what the command does.
+    let name = env::args_os().next().unwrap_or_else(|| name_of(&program));
+    let child = command.arg0(name).args(env::args_os().skip(1)).process_group(0).spawn()?;
     let child = Pid::from_child(&child);
     // Fails if standard input is not a terminal.
     let _ = tcsetpgrp(io::stdin(), child);

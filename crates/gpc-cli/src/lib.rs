@@ -23,8 +23,10 @@
 //! | `run/plan`, `nodes`, `failures` | checks arguments; starts or joins nodes; failures |
 //! | `run/job`, `head` | a running job; the head of its domain, as the job uses it |
 //! | `run/input`, `output`, `signals` | standard input of rank 0; output in whole lines; signals |
+//! | `run/files`, `pattern`, `places`, `exits` | files of output; their names; pids for these; how processes ended |
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |
+//! | `mpiexec` | `gpc mpiexec`: `options`, their `translation` to `gpc run`, `config_file` |
 //! | `tree`, `draw` | `gpc tree`; pictures of a `sketch`: `text`, `dot`, `svg` with `place`, `json` |
 //! | `sim` | `gpc sim` |
 //! | `sim/worlds`, `exhaustive`, `against` | `--peering` and `--groups`; every crash; comparison of two builds |
@@ -80,6 +82,8 @@ mod launching;
 mod level;
 mod limits;
 mod logs;
+#[cfg(feature = "bnr")]
+mod mpiexec;
 mod node;
 pub mod output;
 pub mod plan;
@@ -161,7 +165,10 @@ fn started() -> ExitCode {
             return started_in_the_field(arguments);
         }
     }
-    let arguments = without_second_help(env::args_os().collect());
+    let arguments = env::args_os().collect();
+    #[cfg(feature = "bnr")]
+    let arguments = mpiexec::by_its_name(arguments);
+    let arguments = without_second_help(arguments);
     let args = match Args::read(arguments.clone()) {
         Ok(args) => args,
         Err(error) => return refused(&error, &arguments),
@@ -253,6 +260,8 @@ fn run(command: Command) -> CommandResult {
         Command::Level(args) => level::run(&args),
         #[cfg(feature = "bnr")]
         Command::Run(args) => run::run(&args),
+        #[cfg(feature = "bnr")]
+        Command::Mpiexec(args) => mpiexec::start(&args),
         #[cfg(feature = "bnr")]
         Command::Ps(args) => run::ps(&args),
         #[cfg(feature = "bnr")]

@@ -11,6 +11,7 @@ use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
 use super::TrustArgs;
+use super::run_output::RunOutputArgs;
 use crate::duration::Span;
 
 /// Maximum number of processes of a program: the maximum of a group.
@@ -26,9 +27,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub first: ProgramArgs,
 
-    /// Prefix each line of output with the group and rank that wrote it, such as `[g1.3] `
-    #[arg(long)]
-    pub tag_output: bool,
+    /// Where output goes, and what is printed with it.
+    #[command(flatten)]
+    pub output: RunOutputArgs,
 
     /// End the processes after this time, such as 500ms, 10s or 1h; the exit status is then 124
     #[arg(long, value_name = "TIME")]

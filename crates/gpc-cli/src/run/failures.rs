@@ -15,7 +15,7 @@ use crate::say;
 const REPORTED_MAX: usize = 8;
 
 /// The group that `gpc run` starts; processes spawn all others.
-const FIRST: GroupId = GroupId(1);
+pub(super) const FIRST: GroupId = GroupId(1);
 
 /// The signals that end a group after one of its processes has failed.
 const ENDED_BY: [Exit; 2] = [Exit::Signal(15), Exit::Signal(9)];
@@ -187,22 +187,27 @@ impl ReportedFailure {
             }
             ReportedFailure::Ended { group, exit, finalized, ranks } => {
                 let how = match exit {
-                    Exit::Signal(signal) => {
-                        format!("killed by signal {}", signals::name(i32::from(*signal)))
-                    }
                     Exit::Code(0) if !finalized => {
                         "ended with status 0, but without finalizing: others may have waited for that".into()
                     }
-                    Exit::Code(code) => format!("ended with status {code}"),
-                    Exit::OutOfMemory => {
-                        "killed by signal 9 (SIGKILL), by the kernel: its control group or its host is out of memory; start fewer processes there, or raise the limit".into()
-                    }
-                    Exit::Node(id) => format!("lost with node {id}"),
-                    Exit::Never => "never started".into(),
+                    exit => how(*exit),
                 };
                 format!("{group}.{}: {how}", ranks::shown(ranks.iter().copied()))
             }
         }
+    }
+}
+
+/// Describes how a process ended.
+pub(super) fn how(exit: Exit) -> String {
+    match exit {
+        Exit::Signal(signal) => format!("killed by signal {}", signals::name(i32::from(signal))),
+        Exit::Code(code) => format!("ended with status {code}"),
+        Exit::OutOfMemory => {
+            "killed by signal 9 (SIGKILL), by the kernel: its control group or its host is out of memory; start fewer processes there, or raise the limit".into()
+        }
+        Exit::Node(id) => format!("lost with node {id}"),
+        Exit::Never => "never started".into(),
     }
 }
 

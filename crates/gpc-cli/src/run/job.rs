@@ -8,15 +8,17 @@ use std::time::Duration;
 use chained_gpc::wire::Shown;
 use chained_gpc::{Clock, TimeLimit};
 use gpc_bnr::host::HostEvent;
-use gpc_bnr::names::GroupId;
+use gpc_bnr::names::{GroupId, Member};
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, MemberStatus, Request};
 use gpc_bnr::{Exit, Fault, FaultKind, OnDeath, StartFailure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
+use super::exits::Exits;
 use super::failures::{Failures, not_started};
 use super::head::Head;
 use super::input::Reading;
+use super::places::Places;
 use super::plan::RunPlan;
 use super::signals::{self, Signals};
 use crate::say;
@@ -75,11 +77,21 @@ pub(super) struct Job<'a, H> {
     warned: usize,
     /// State of standard input, which rank 0 reads.
     reading: Reading,
+    /// How the processes ended, if that is printed.
+    exits: Option<Exits>,
+    /// Process ids, for the names of files.
+    places: &'a Places,
 }
 
 impl<'a, H: Head> Job<'a, H> {
     /// Returns a job that is not started yet; its time limit runs from now on.
-    pub(super) fn new(host: &'a H, plan: &'a RunPlan, signals: &'a Signals, clock: &'a Clock) -> Job<'a, H> {
+    pub(super) fn new(
+        host: &'a H,
+        plan: &'a RunPlan,
+        signals: &'a Signals,
+        clock: &'a Clock,
+        places: &'a Places,
+    ) -> Job<'a, H> {
         Job {
             host,
             clock,
@@ -92,12 +104,23 @@ impl<'a, H: Head> Job<'a, H> {
             not_started: Vec::new(),
             warned: 0,
             reading: Reading::default(),
+            exits: plan.print_exits.then(Exits::default),
+            places,
         }
     }
 
     /// Whether standard input could not be read to its end.
     pub(super) fn lacks_input(&self) -> bool {
         self.reading.has_failed()
+    }
+
+    /// Prints how the processes ended, if that is requested.
+    pub(super) fn print_exits(&mut self) {
+        // Processes that were killed last have ended before the kill was answered.
+        while let Ok(event) = self.host.events().try_recv() {
+            let _ = self.event(event);
+        }
+        self.exits.iter().flat_map(Exits::lines).for_each(|line| say(&line));
     }
 
     /// Returns the failures.
@@ -231,6 +254,7 @@ impl<'a, H: Head> Job<'a, H> {
         match event {
             HostEvent::Death(death) => {
                 self.failures.ended(&death);
+                self.exits.iter_mut().for_each(|exits| exits.ended(&death));
                 if let Some(left) = self.left.get_mut(&death.member.group) {
                     *left = left.saturating_sub(1);
                 }
@@ -289,7 +313,10 @@ impl<'a, H: Head> Job<'a, H> {
     fn subscribe(&mut self, group: GroupId, count: u32) -> Result<(), JobEnd> {
         self.left.insert(group, count);
         match self.host.ask(Request::Subscribe(group), ASK) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.place(group);
+                Ok(())
+            }
             // The group has been freed: all its processes have ended.
             Err(fault) if fault.kind == FaultKind::NoGroup => {
                 self.left.insert(group, 0);
@@ -297,6 +324,23 @@ impl<'a, H: Head> Job<'a, H> {
             }
             Err(fault) => Err(JobEnd::Unseen(fault)),
         }
+    }
+
+    /// Asks for the process ids of a group, if names of files have them.
+    fn place(&self, group: GroupId) {
+        if !self.plan.output.has_process() {
+            return;
+        }
+        // Without an answer, the names have 0.
+        let Ok(Answer::Groups(groups)) = self.host.ask(Request::Status(group), ASK) else { return };
+        let pids = groups.iter().flat_map(|found| {
+            let pid = |status: &MemberStatus| {
+                let member = Member { group: found.group, rank: status.rank };
+                Some((member, status.pid.unwrap_or(0)))
+            };
+            found.members.iter().filter_map(pid).collect::<Vec<_>>()
+        });
+        self.places.add(pids);
     }
 
     /// Looks for groups that were spawned in the meantime; returns whether some have not ended.

@@ -3,13 +3,17 @@
 //!
 //! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 
+mod exits;
 mod failures;
+mod files;
 mod head;
 mod heads;
 mod input;
 mod job;
 mod nodes;
 mod output;
+mod pattern;
+mod places;
 mod plan;
 mod ranks;
 mod reach;
@@ -20,6 +24,7 @@ mod tools;
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -30,7 +35,8 @@ use gpc_bnr::host::{Host, HostSettings};
 use self::heads::Listening;
 use self::job::{Job, JobEnd};
 use self::nodes::Nodes;
-use self::output::Sink;
+use self::output::{OutputPlan, Sink};
+use self::places::Places;
 use self::plan::RunPlan;
 use self::signals::Signals;
 use super::args::run::RunArgs;
@@ -59,17 +65,21 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
         },
     };
     let (settings, mut listening) = with_tools(settings);
-    let settings = with_output(settings, plan.tags)?;
+    let places = Arc::new(Places::default());
+    let settings = with_output(settings, &plan.output, &places)?;
     let host = Host::start(settings)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot start the domain: {error}")))?;
     if let Some(listening) = &mut listening {
         listening.name(host.name())?;
     }
     let clock = Clock::system();
-    let mut job = Job::new(&host, &plan, &signals, &clock);
+    let mut job = Job::new(&host, &plan, &signals, &clock, &places);
     let over = job.run();
     let lacks_input = job.lacks_input();
+    job.print_exits();
     let failures = job.into_failures();
+    // Output of processes that the job does not know is written without their ids.
+    places.close();
     // A domain that ends is not visible to tools.
     drop(listening);
     let written = !matches!(over, JobEnd::Signalled(_) | JobEnd::Unread(_));
@@ -132,8 +142,12 @@ fn with_tools(mut settings: HostSettings) -> (HostSettings, Option<Listening>) {
     }
 }
 
-fn with_output(mut settings: HostSettings, tags: bool) -> io::Result<HostSettings> {
-    let mut sink = Sink::new(tags)?;
+fn with_output(
+    mut settings: HostSettings,
+    plan: &OutputPlan,
+    places: &Arc<Places>,
+) -> io::Result<HostSettings> {
+    let mut sink = Sink::new(plan, places)?;
     settings.output = Some(Box::new(move |piece| sink.write(piece)));
     Ok(settings)
 }

@@ -1,42 +1,116 @@
 //! Writes the output of processes to standard output and standard error, in whole lines, with a prefix that names the
 //! process if requested.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use std::sync::Arc;
 
 use gpc_bnr::names::Member;
 use gpc_bnr::streams::{Piece, Stream};
+use rustix::system::uname;
 
+use super::failures::FIRST;
+use super::files::OutputFiles;
+use super::pattern::{Pattern, PatternError};
+use super::places::Places;
+use crate::args::run_output::{RunOutputArgs, TagKind};
 use crate::inherited::Output;
+use crate::refused::Refused;
+
+/// Prefixes of lines, and files.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct OutputPlan {
+    pub(super) tags: Option<TagKind>,
+    /// Files for standard output.
+    pub(super) out: Option<Pattern>,
+    /// Files for standard error.
+    pub(super) err: Option<Pattern>,
+}
+
+impl OutputPlan {
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    /// If a pattern is wrong, or its folder is missing.
+    pub(super) fn new(args: &RunOutputArgs) -> Result<OutputPlan, Refused> {
+        Ok(OutputPlan {
+            tags: args.tag_output,
+            out: args.out_file.as_deref().map(|path| pattern("--out-file", path)).transpose()?,
+            err: args.err_file.as_deref().map(|path| pattern("--err-file", path)).transpose()?,
+        })
+    }
+
+    fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.out.iter().chain(&self.err)
+    }
+
+    /// Whether names of files have process ids.
+    pub(super) fn has_process(&self) -> bool {
+        self.patterns().any(Pattern::has_process)
+    }
+
+    /// Whether names of files have host names.
+    pub(super) fn has_host(&self) -> bool {
+        self.patterns().any(Pattern::has_host)
+    }
+}
+
+fn pattern(name: &str, path: &Path) -> Result<Pattern, Refused> {
+    let told = |error: PatternError| format!("{name} {}: {error}", path.display());
+    let pattern = Pattern::parse(path.as_os_str()).map_err(told)?;
+    pattern.check_folder().map_err(|error| Refused::File(told(error)))?;
+    Ok(pattern)
+}
 
 /// The two outputs.
 #[derive(Debug)]
 pub(super) struct Sink {
     out: OutputStream<Output>,
     err: OutputStream<File>,
+    /// Files in place of standard output.
+    out_files: Option<OutputFiles>,
+    /// Files in place of standard error, if they are others.
+    err_files: Option<OutputFiles>,
+    /// Whether both outputs go to the same files.
+    is_shared: bool,
 }
 
 impl Sink {
-    /// Opens the outputs of this process. With `tags`, each line begins with `[g1.3] `, its group and rank.
+    /// Opens the outputs of this process. `places` has the process ids that names of files need.
     ///
     /// # Errors
     /// If this process has no descriptor left. If standard output is closed, only writing to it fails.
-    pub(super) fn new(tags: bool) -> io::Result<Sink> {
+    pub(super) fn new(plan: &OutputPlan, places: &Arc<Places>) -> io::Result<Sink> {
         // Not through the buffers of this process, so that a write is complete when it returns.
         let out = Output::new()?;
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        Ok(Sink { out: OutputStream::new(out, tags), err: OutputStream::new(err, tags) })
+        let files = |pattern: &Pattern| {
+            let host = OsString::from_vec(uname().nodename().to_bytes().to_vec());
+            OutputFiles::new(pattern.clone(), host, Arc::clone(places))
+        };
+        let is_shared = plan.out.is_some() && plan.out == plan.err;
+        Ok(Sink {
+            out: OutputStream::new(out, plan.tags),
+            err: OutputStream::new(err, plan.tags),
+            out_files: plan.out.as_ref().map(files),
+            err_files: plan.err.as_ref().filter(|_| !is_shared).map(files),
+            is_shared,
+        })
     }
 
     /// Writes a piece; blocks while the reader does not read.
     ///
     /// # Errors
-    /// If the output fails.
+    /// If the output fails; the message names a file.
     pub(super) fn write(&mut self, piece: &Piece) -> io::Result<()> {
         match piece.stream {
-            Stream::Out => self.out.write(piece.member, &piece.bytes),
-            Stream::Err => self.err.write(piece.member, &piece.bytes),
+            Stream::Out => self.out.write(&mut self.out_files, piece),
+            Stream::Err if self.is_shared => self.err.write(&mut self.out_files, piece),
+            Stream::Err => self.err.write(&mut self.err_files, piece),
         }
     }
 }
@@ -45,7 +119,7 @@ impl Sink {
 #[derive(Debug)]
 struct OutputStream<W> {
     to: W,
-    tags: bool,
+    tags: Option<TagKind>,
     /// The process whose last line has no end yet.
     open: Option<Member>,
     /// Lines with their tags; the memory is reused.
@@ -53,29 +127,46 @@ struct OutputStream<W> {
 }
 
 impl<W: Write> OutputStream<W> {
-    fn new(to: W, tags: bool) -> OutputStream<W> {
+    fn new(to: W, tags: Option<TagKind>) -> OutputStream<W> {
         OutputStream { to, tags, open: None, tagged: Vec::new() }
     }
 
-    fn write(&mut self, member: Member, bytes: &[u8]) -> io::Result<()> {
-        if !self.tags {
-            return self.to.write_all(bytes);
+    /// Writes a piece to the file of its process, or without files to the output.
+    fn write(&mut self, files: &mut Option<OutputFiles>, piece: &Piece) -> io::Result<()> {
+        let Piece { member, bytes, .. } = piece;
+        let bytes = match self.tags {
+            Some(kind) => {
+                self.tag(kind, *member, bytes, files.is_some())?;
+                &self.tagged
+            }
+            None => &**bytes,
+        };
+        match files {
+            Some(files) => files.write(*member, bytes),
+            None => self.to.write_all(bytes),
         }
+    }
+
+    /// Puts a tag in front of each line that begins in the piece. `alone`: the lines of others are in other files.
+    fn tag(&mut self, kind: TagKind, member: Member, bytes: &[u8], alone: bool) -> io::Result<()> {
         self.tagged.clear();
         let mut goes_on = self.open == Some(member);
-        if self.open.is_some() && !goes_on {
+        if self.open.is_some() && !goes_on && !alone {
             // Otherwise a tag would be in the middle of a line.
             self.tagged.push(b'\n');
         }
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             if !goes_on {
-                write!(self.tagged, "[{member}] ")?;
+                match kind {
+                    TagKind::Rank if member.group == FIRST => write!(self.tagged, "[{}] ", member.rank)?,
+                    TagKind::Rank | TagKind::Group => write!(self.tagged, "[{member}] ")?,
+                }
             }
             self.tagged.extend_from_slice(line);
             goes_on = !line.ends_with(b"\n");
         }
         self.open = goes_on.then_some(member);
-        self.to.write_all(&self.tagged)
+        Ok(())
     }
 }
 
@@ -85,10 +176,19 @@ mod tests {
 
     use super::*;
 
+    fn piece(group: u32, rank: u32, text: &str) -> Piece {
+        let member = Member { group: GroupId(group), rank };
+        Piece { member, stream: Stream::Out, bytes: text.as_bytes().to_vec().into() }
+    }
+
     fn written(tags: bool, pieces: &[(u32, &str)]) -> String {
+        written_with(tags.then_some(TagKind::Group), pieces)
+    }
+
+    fn written_with(tags: Option<TagKind>, pieces: &[(u32, &str)]) -> String {
         let mut way = OutputStream::new(Vec::new(), tags);
         for (rank, text) in pieces {
-            way.write(Member { group: GroupId(1), rank: *rank }, text.as_bytes()).unwrap();
+            way.write(&mut None, &piece(1, *rank, text)).unwrap();
         }
         String::from_utf8(way.to).unwrap()
     }
@@ -104,5 +204,14 @@ mod tests {
         assert_eq!(written(true, &[(0, "a"), (0, "b"), (0, "c\nd\n")]), "[g1.0] abc\n[g1.0] d\n");
         assert_eq!(written(true, &[(0, "a"), (1, "b\n"), (0, "c\n")]), "[g1.0] a\n[g1.1] b\n[g1.0] c\n");
         assert_eq!(written(false, &[(0, "a"), (1, "b\n")]), "ab\n");
+    }
+
+    #[test]
+    fn a_tag_may_be_the_rank_alone() {
+        let written = written_with(Some(TagKind::Rank), &[(0, "a\n"), (3, "b\n")]);
+        assert_eq!(written, "[0] a\n[3] b\n");
+        let mut way = OutputStream::new(Vec::new(), Some(TagKind::Rank));
+        way.write(&mut None, &piece(2, 1, "c\n")).unwrap();
+        assert_eq!(way.to, b"[g2.1] c\n");
     }
 }

@@ -9,6 +9,7 @@ use gpc_bnr::{Limits, OnDeath, Spec};
 use gpc_trees::Id;
 
 use super::input;
+use super::output::OutputPlan;
 use crate::args::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::duration::Span;
 use crate::files::read_peers;
@@ -46,7 +47,9 @@ pub(super) struct RunPlan {
     pub(super) specs: Vec<Spec>,
     pub(super) on_death: OnDeath,
     pub(super) nodes: NodePlacement,
-    pub(super) tags: bool,
+    pub(super) output: OutputPlan,
+    /// Whether the end of each process is printed.
+    pub(super) print_exits: bool,
     pub(super) time_limit: Option<Span>,
     pub(super) pmi_port: bool,
     /// Whether rank 0 reads standard input.
@@ -74,6 +77,10 @@ impl RunPlan {
             input::check()?;
         }
         let nodes = nodes(args)?;
+        let output = OutputPlan::new(&args.output)?;
+        if output.has_host() && matches!(nodes, NodePlacement::Joined(_)) {
+            return Err("%h in --out-file or --err-file: the hosts of running nodes are not known here; write %r or %p".into());
+        }
         let far = matches!(nodes, NodePlacement::Joined(_));
         let specs = programs.iter().map(|program| spec(program, args.bind, far));
         Ok(RunPlan {
@@ -83,7 +90,8 @@ impl RunPlan {
                 OnDeathKind::Notify => OnDeath::Notify,
             },
             nodes,
-            tags: args.tag_output,
+            output,
+            print_exits: args.output.print_exits,
             time_limit: args.time_limit,
             pmi_port: args.pmi_port,
             input,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-use gpc_bnr::names::Member;
 use gpc_bnr::{Death, Limits, Spec, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::super::head::AnswerCallback;
+use super::super::output::OutputPlan;
 use super::super::plan::NodePlacement;
 use super::*;
 
@@ -115,6 +115,7 @@ impl Head for Fake {
 }
 
 struct Rig {
+    places: Places,
     fake: Fake,
     plan: RunPlan,
     signals: Signals,
@@ -163,13 +164,14 @@ impl Rig {
             specs: vec![Spec { count: 2, program: b"p".to_vec(), ..Spec::default() }],
             on_death,
             nodes: NodePlacement::OwnNode,
-            tags: false,
+            output: OutputPlan::default(),
+            print_exits: false,
             time_limit: None,
             pmi_port: false,
             input: false,
             limits: Limits::default(),
         };
-        Rig { fake, plan, signals }
+        Rig { places: Places::default(), fake, plan, signals }
     }
 
     fn limit(mut self, limit: &str) -> Rig {
@@ -181,7 +183,7 @@ impl Rig {
     fn run(&self) -> (JobEnd, Option<u8>, usize) {
         let millis = self.fake.millis.clone();
         let clock = Clock::reading(move || Duration::from_millis(millis.load(Ordering::Relaxed)));
-        let mut job = Job::new(&self.fake, &self.plan, &self.signals, &clock);
+        let mut job = Job::new(&self.fake, &self.plan, &self.signals, &clock, &self.places);
         let end = job.run();
         let warned = job.warned;
         (end, job.into_failures().status(), warned)

@@ -15,6 +15,7 @@ mod crashes_random;
 mod ends;
 mod flood;
 mod mpi;
+mod mpiexec;
 mod nodes;
 mod pmi;
 mod support;

@@ -1,0 +1,43 @@
+//! Arguments of `gpc mpiexec`.
+
+use std::ffi::OsString;
+
+/// Words of `mpiexec`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(disable_help_flag = true, override_usage = MPIEXEC_USAGE, after_help = MPIEXEC_HELP)]
+pub struct MpiexecArgs {
+    /// Options, programs and their arguments, as for mpiexec
+    #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub words: Vec<OsString>,
+}
+
+const MPIEXEC_USAGE: &str = "gpc mpiexec [OPTIONS] PROGRAM [ARGS]... [: [OPTIONS] PROGRAM [ARGS]...]...";
+
+const MPIEXEC_HELP: &str = "\
+A link to gpc with the name mpiexec or mpirun does the same. The line is translated to one of
+`gpc run`, whose help says more. An option begins with one dash or two; others are refused.
+
+For one program:
+  -n, -np N              number of processes
+  -wdir, -wd FOLDER      folder in which they start
+  -env K V, -env K=V     a variable; -envlist A,B: variables of this command
+  -envall, -envnone      accepted: processes have the variables of this command, or of their node
+
+For all programs, anywhere before a program:
+  -genv K V, -genvlist A,B, -genvall, -genvnone
+  -l, -prepend-rank      prefix each line of output with the rank: `[3] `
+  -outfile-pattern, -errfile-pattern PATTERN
+                         files for the output: %r is the rank, %h the host, %p the process id
+  -print-all-exitcodes   print how each process ended
+  -s, -stdin WHO         ranks that read standard input: 0, none, ...
+  -bind-to WHAT          cores that processes run on
+  -timeout SECONDS       time limit; MPIEXEC_TIMEOUT in the environment is the default
+  -disable-auto-cleanup  a process that fails does not end the others
+  -configfile FILE       the rest of the line: each line of the file is a program
+  -v, -verbose           print the line of `gpc run`
+  -V, -version, -h, -help
+
+Examples:
+  gpc mpiexec -n 4 -l ./hello
+  gpc mpiexec -genv OMP_NUM_THREADS 2 -n 1 ./leader : -n 7 ./worker
+  ln -s gpc mpiexec; ./mpiexec -n 4 ./hello";
