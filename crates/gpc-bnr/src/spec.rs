@@ -21,6 +21,7 @@ pub struct Spec {
     /// - `path`: directories to put in front of `PATH`.
     /// - `host`: the id of a node, or a host name for all nodes of that host.
     /// - `bind`: `none` or `core`.
+    /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }

@@ -127,7 +127,11 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
     let empty = Spec::default();
     let spec = layout.spec_of(rank).unwrap_or(&empty);
     let (local, neighbours) = node.position;
-    let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
+    let mut env = match info(spec, "env-for").as_deref() {
+        Some(b"torch") => torch_variables(rank, layout.size(), node.position),
+        _ => Vec::new(),
+    };
+    env.extend_from_slice(&spec.env);
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
     match &node.port {
         // The supervisor sets the variable with the descriptor's number.
@@ -145,6 +149,8 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
     }
     say("MPI_LOCALRANKID", local.to_string());
     say("MPI_LOCALNRANKS", neighbours.to_string());
+    say("PMI_LOCAL_RANK", local.to_string());
+    say("PMI_LOCAL_SIZE", neighbours.to_string());
     say("GPC_BNR_NODE", node.me.to_string());
     say("GPC_BNR_GROUP", format!("{}/{}", node.domain, layout.group));
     if let Some(path) = own_path(spec) {
@@ -160,6 +166,17 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
         wdir: info(spec, "wdir"),
         bind: (info(spec, "bind").as_deref() == Some(b"core")).then(core),
     }
+}
+
+/// Variables by which `torch.distributed` knows its ranks. Those of the program's own environment replace them.
+fn torch_variables(rank: Rank, size: u32, (local, neighbours): (usize, usize)) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let values = [
+        ("RANK", rank.to_string()),
+        ("WORLD_SIZE", size.to_string()),
+        ("LOCAL_RANK", local.to_string()),
+        ("LOCAL_WORLD_SIZE", neighbours.to_string()),
+    ];
+    values.into_iter().map(|(name, value)| (name.into(), value.into_bytes())).collect()
 }
 
 /// The `PATH` of a program whose info has the key `path`.

@@ -17,7 +17,7 @@ use std::process::Command;
 use gpc_launch::advice;
 
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit};
 
 use super::cores::Cores;
 use super::inspect::{self, Kind};
@@ -27,6 +27,12 @@ use crate::start_error::StartError;
 
 /// The shell that runs programs without `#!`.
 const SHELL: &str = "/bin/sh";
+
+/// Most bytes of one argument or variable: 32 pages, a limit of Linux.
+const WORD_MAX: usize = 128 << 10;
+
+/// Most bytes of all arguments and variables, whatever the limit of the stack.
+const ALL_MAX: u64 = 6 << 20;
 
 /// A program to start.
 pub(super) struct Program<'a> {
@@ -84,9 +90,19 @@ impl Starter {
         if kind == Kind::Plain && Errno::from_io_error(&error) == Some(Errno::NOEXEC) {
             let words = [SHELL.as_bytes(), found.as_os_str().as_bytes()];
             let ran = self.run(Path::new(SHELL), &words, program, &descriptors);
-            return ran.map_err(|error| refused(&error));
+            return ran.map_err(|error| self.refused(&error, program));
         }
-        Err(refused(&error))
+        Err(self.refused(&error, program))
+    }
+
+    /// The error of a program whose file is in order, with the sizes if they are too large.
+    fn refused(&self, error: &io::Error, program: &Program<'_>) -> StartError {
+        let mut refused = refused(error);
+        if Errno::from_io_error(error) == Some(Errno::TOOBIG) {
+            let variables = self.environment_of(program).unwrap_or_default();
+            refused.why.push_str(&sizes(program, &variables));
+        }
+        refused
     }
 
     /// Starts `file` as the program; `words` precede the program's arguments.
@@ -136,6 +152,19 @@ pub(super) fn refused(error: &io::Error) -> StartError {
     let mut refused = StartError::new(errno, StartError::NOT_EXECUTED, "the system refuses the process");
     refused.why.push_str(&advice(&io::Error::from_raw_os_error(errno)));
     refused
+}
+
+/// The sizes of arguments and variables, and the limits of Linux for them.
+fn sizes(program: &Program<'_>, variables: &[CString]) -> String {
+    // Each has a zero byte at its end.
+    let of_args = program.args.iter().map(|arg| arg.len() + 1);
+    let of_variables = variables.iter().map(|variable| variable.as_bytes_with_nul().len());
+    let longest = of_args.clone().chain(of_variables.clone()).max().unwrap_or(0);
+    let (args, variables) = (of_args.sum::<usize>(), of_variables.sum::<usize>());
+    let stack = getrlimit(Resource::Stack).current.map_or(ALL_MAX, |stack| (stack / 4).min(ALL_MAX));
+    format!(
+        ": {args} bytes of arguments and {variables} of variables, {longest} in the longest of them; the limits are {stack} in all (a quarter of `ulimit -s`, at most 6 MiB) and {WORD_MAX} in one: put long lists into a file"
+    )
 }
 
 fn find(

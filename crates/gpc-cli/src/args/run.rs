@@ -48,6 +48,11 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = BindKind::None)]
     pub bind: BindKind,
 
+    /// Set the variables by which programs of a kind find each other; torch: MASTER_ADDR, MASTER_PORT (a free port of
+    /// the host of rank 0), RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE. --env overrides them
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub env_for: Option<EnvForKind>,
+
     /// Offer PMI at a port of the loopback interface, PMI_PORT, with a secret PMI_ID for each process, instead of an
     /// inherited socket, PMI_FD
     #[arg(long)]
@@ -112,6 +117,13 @@ pub enum StdinKind {
     First,
     /// No rank: this command reads nothing, and can stand in a loop that reads the same input
     None,
+}
+
+/// Programs whose variables are set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum EnvForKind {
+    /// Programs of `torch.distributed`
+    Torch,
 }
 
 /// Cores that a process runs on.

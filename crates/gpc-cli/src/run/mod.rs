@@ -3,6 +3,7 @@
 //!
 //! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 
+mod env_for;
 mod exits;
 mod failures;
 mod files;
@@ -54,7 +55,7 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `gpc run`.
 pub(super) fn run(args: &RunArgs) -> CommandResult {
-    let plan = RunPlan::new(args)?;
+    let mut plan = RunPlan::new(args)?;
     // Before anything is started, so that nothing remains after a signal.
     let signals = Signals::listen()?;
     let (nodes, settings) = match Nodes::open(&plan, &signals) {
@@ -71,6 +72,9 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot start the domain: {error}")))?;
     if let Some(listening) = &mut listening {
         listening.name(host.name())?;
+    }
+    if plan.env_for.is_some() {
+        env_for::add_torch(&mut plan.specs)?;
     }
     let clock = Clock::system();
     let mut job = Job::new(&host, &plan, &signals, &clock, &places);

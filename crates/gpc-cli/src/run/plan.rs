@@ -10,7 +10,7 @@ use gpc_trees::Id;
 
 use super::input;
 use super::output::OutputPlan;
-use crate::args::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
+use crate::args::run::{BindKind, EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::duration::Span;
 use crate::files::read_peers;
 use crate::refused::Refused;
@@ -52,6 +52,7 @@ pub(super) struct RunPlan {
     pub(super) print_exits: bool,
     pub(super) time_limit: Option<Span>,
     pub(super) pmi_port: bool,
+    pub(super) env_for: Option<EnvForKind>,
     /// Whether rank 0 reads standard input.
     pub(super) input: bool,
     pub(super) limits: Limits,
@@ -81,6 +82,9 @@ impl RunPlan {
         if output.has_host() && matches!(nodes, NodePlacement::Joined(_)) {
             return Err("%h in --out-file or --err-file: the hosts of running nodes are not known here; write %r or %p".into());
         }
+        if args.env_for.is_some() && matches!(nodes, NodePlacement::Joined(_)) {
+            return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on a node of --hosts; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
+        }
         let far = matches!(nodes, NodePlacement::Joined(_));
         let specs = programs.iter().map(|program| spec(program, args.bind, far));
         Ok(RunPlan {
@@ -94,6 +98,7 @@ impl RunPlan {
             print_exits: args.output.print_exits,
             time_limit: args.time_limit,
             pmi_port: args.pmi_port,
+            env_for: args.env_for,
             input,
             limits,
         })

@@ -60,6 +60,7 @@ fn a_process_is_told_its_place() {
             ("PMI_RANK", rank.to_string()),
             ("PMI_SIZE", "2".into()),
             ("MPI_LOCALRANKID", rank.to_string()),
+            ("PMI_LOCAL_RANK", rank.to_string()),
             ("MPI_LOCALNRANKS", "2".into()),
             ("GPC_BNR_NODE", ME.to_string()),
             ("GPC_BNR_GROUP", "d0/g1".into()),

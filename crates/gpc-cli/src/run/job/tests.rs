@@ -168,6 +168,7 @@ impl Rig {
             print_exits: false,
             time_limit: None,
             pmi_port: false,
+            env_for: None,
             input: false,
             limits: Limits::default(),
         };

@@ -100,3 +100,36 @@ fn the_end_of_each_process_is_printed() {
     );
     place.empty();
 }
+
+#[test]
+fn programs_of_torch_find_each_other() {
+    let place = Place::new();
+    let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $PMI_LOCAL_RANK/$PMI_LOCAL_SIZE; [ $MASTER_PORT -gt 0 ]";
+    let expected = (0..3).map(|rank| format!("{rank}/3 {rank}/3 127.0.0.1 {rank}/3"));
+    ended(place.script("-n 3 --env-for torch", script)).well(expected);
+    let own = ended(
+        place.script("-n 1 --env-for torch --env RANK=7 --env MASTER_PORT=5", "echo $RANK $MASTER_PORT"),
+    );
+    own.well(["7 5"]);
+    let nodes =
+        ended(place.script("-n 4 --nodes 2 --env-for torch", "echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE"));
+    nodes.well(["0 0 2", "1 1 2", "2 0 2", "3 1 2"]);
+}
+
+/// The error said that the system refuses the process, and nothing of the sizes.
+#[test]
+fn arguments_that_are_too_long_are_said_with_their_sizes() {
+    let place = Place::new();
+    // The words of this command have the same limit: the line is in a file.
+    let file = place.path("line");
+    fs::write(&file, format!("-n 2 -env B 1 true {}\n", "x".repeat(200_000))).unwrap();
+    let ended = ended(place.gpc(["mpiexec", "-configfile", &file]));
+    ended.failed(126, "gpc: cannot start true (rank 0-1");
+    assert!(ended.err.contains("Argument list too long: 200001 bytes of arguments and "), "{}", ended.err);
+    assert!(
+        ended.err.contains(" of variables, 200001 in the longest of them; the limits are "),
+        "{}",
+        ended.err
+    );
+    place.empty();
+}
