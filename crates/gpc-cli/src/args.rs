@@ -1,6 +1,7 @@
 //! Command-line arguments of `gpc`. Each is parsed here; the sub-commands check combinations of arguments.
 
 mod bench;
+mod copy;
 #[cfg(feature = "impi")]
 pub(super) mod impi;
 mod level;
@@ -20,6 +21,7 @@ pub(super) mod run_output;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
+pub use copy::CopyArgs;
 pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
 pub use node::NodeArgs;
 pub use over::OverArgs;
@@ -66,6 +68,7 @@ Examples:
   gpc tree kary:4 64 --format svg > tree.svg
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
   gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
+  gpc copy model.bin --hosts b[01-64] --to /tmp  a file to many hosts
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
   gpc rendezvous serve --listen 127.0.0.1:4000   a place where tasks meet
   gpc impi server 2                              where the clusters of an MPI job meet, by IMPI
@@ -80,6 +83,8 @@ pub enum Command {
     Call(CallArgs),
     /// Run one node until SIGINT, SIGTERM or SIGHUP
     Node(NodeArgs),
+    /// Copy files to many hosts through a tree, or collect files from them
+    Copy(CopyArgs),
     /// Draw a tree, or check a tree file
     Tree(TreeArgs),
     /// Simulate calls in virtual time, at any size and under any fault

@@ -19,6 +19,10 @@
 //! | `plugins` | libraries of `--load` |
 //! | `cause` | explains why a call failed |
 //! | `node` | `gpc node` |
+//! | `copy` | `gpc copy` |
+//! | `copy/send`, `collect`, `hosts` | sends files; collects files; the processes on the hosts |
+//! | `copy/receive`, `incoming`, `extent` | the functions of a host; a file that comes in; which bytes have come |
+//! | `copy/piece`, `read` | the messages: a piece of a file; a request to read one |
 //! | `run` | `gpc run`, `ps`, `db` and `kill` |
 //! | `run/plan`, `nodes`, `failures` | checks arguments; starts or joins nodes; failures |
 //! | `run/job`, `head` | a running job; the head of its domain, as the job uses it |
@@ -70,6 +74,7 @@ pub mod builtin;
 mod call;
 mod cause;
 mod chart;
+mod copy;
 pub mod draw;
 pub mod duration;
 mod files;
@@ -250,6 +255,7 @@ fn run(command: Command) -> CommandResult {
     match command {
         Command::Call(args) => call::run(&args),
         Command::Node(args) => node::run(&args),
+        Command::Copy(args) => copy::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(&args),

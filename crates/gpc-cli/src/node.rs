@@ -18,7 +18,7 @@ use super::logs::start_warnings;
 use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::trust::Trust;
-use super::{CommandResult, builtin, plugins};
+use super::{CommandResult, builtin, copy, plugins};
 use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
 use gpc_launch::remote::{AgentError, Part};
 use gpc_launch::{Launched, LaunchedError, NodeSettings};
@@ -55,6 +55,7 @@ pub(super) fn run_part(part: Part, loads: &[PathBuf]) -> CommandResult {
     builtin::register(&functions)?;
     // The other part is a command that replaces this process.
     if part == Part::Agent {
+        copy::register(&functions)?;
         plugins::load(loads, &functions)?;
     }
     match part.run(&functions) {
@@ -77,6 +78,10 @@ fn serve(plan: NodePlan, loads: &[PathBuf]) -> CommandResult {
     builtin::set_secret_mark(plan.trust.secret());
     #[cfg(feature = "bnr")]
     let serving = plan.runs.then(|| super::run::serving(&functions)).transpose()?;
+    #[cfg(feature = "bnr")]
+    if plan.runs {
+        copy::register(&functions)?;
+    }
     let builder = Node::builder(plan.id).functions(&functions).peers(plan.peers).listener(listener);
     let builder = plan.trust.apply(plan.watching.apply(builder));
     let node = builder.start().map_err(cannot_start("this node"))?;

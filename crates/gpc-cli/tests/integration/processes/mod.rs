@@ -8,6 +8,7 @@
 mod bench;
 mod bulk;
 mod calls;
+mod copy;
 mod crowd;
 mod deaths;
 mod hosts;

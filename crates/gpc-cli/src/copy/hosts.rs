@@ -1,0 +1,213 @@
+//! The processes of a copy, one on each host, and what has become of each.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chained_gpc::bootstrap::HostList;
+use chained_gpc::runtime::{CallError, CallHandle, Functions, Node, Outcome, Peers};
+use chained_gpc::wire::Status;
+use chained_gpc::{Call, Clock, Id, IdList, TimeLimit};
+use gpc_launch::NodeSettings;
+use gpc_launch::remote::{RemoteLaunch, RemotePlan};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::Failure;
+use crate::cause::{Names, explain};
+use crate::interrupt::Interrupt;
+use crate::joining::refuse_taken;
+use crate::launching::start_remote;
+use crate::limits::cannot_start;
+use crate::trust::Trust;
+
+/// Interval at which a waiting command checks for a signal: too short for a person to notice.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Time that the processes have to end by themselves.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Time limit of a call for one piece: even a line of 64 kbit/s carries one in that time. A process that is lost is
+/// noticed long before.
+const PIECE_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Failures that are shown one by one.
+const SHOWN_MAX: usize = 16;
+
+/// A number that no other copy of a file has.
+///
+/// # Errors
+/// If the system gives no random bytes.
+pub(super) fn token() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random bytes")?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Which processes.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Where {
+    /// Started on hosts.
+    Started(Box<RemotePlan>),
+    /// Running nodes, which this one joins as this id.
+    Joined { me: Id, peers: Peers, trust: Trust },
+}
+
+/// The processes.
+pub(super) struct Hosts<'a> {
+    node: Node,
+    remote: Option<RemoteLaunch>,
+    place: &'a Where,
+    interrupt: &'a Interrupt,
+    limit: Option<TimeLimit>,
+    /// Those that have not failed.
+    left: Vec<Id>,
+    failed: BTreeMap<Id, String>,
+}
+
+impl<'a> Hosts<'a> {
+    /// Starts the processes, or joins those that run. Hosts that do not answer have failed then.
+    ///
+    /// # Errors
+    /// If nothing can be started, the id is taken, or a signal ends the start.
+    pub(super) fn open(
+        place: &'a Where,
+        interrupt: &'a Interrupt,
+        limit: Option<Duration>,
+    ) -> Result<Hosts<'a>, Failure> {
+        let functions = Functions::new();
+        super::receive::register(&functions)?;
+        let clock = Clock::system();
+        let limit = limit.map(|limit| clock.limit(limit));
+        let settings = NodeSettings::default();
+        let (builder, remote, left) = match place {
+            Where::Started(plan) => {
+                let remote = start_remote(plan, settings, interrupt)?;
+                let builder = remote.root(Node::builder(0));
+                (builder, Some(remote), (1..=plan.processes()).collect())
+            }
+            Where::Joined { me, peers, trust } => {
+                refuse_taken(*me, peers)?;
+                let builder = trust.clone().apply(Node::builder(*me).peers(peers.clone()));
+                (builder, None, peers.ids().filter(|id| id != me).collect())
+            }
+        };
+        let node =
+            settings.apply(builder.functions(&functions)).start().map_err(cannot_start("this node"))?;
+        Ok(Hosts { node, remote, place, interrupt, limit, left, failed: BTreeMap::new() })
+    }
+
+    /// The ids that have not failed.
+    pub(super) fn left(&self) -> &[Id] {
+        &self.left
+    }
+
+    /// Starts a partial call over some of them, in which this process takes no part. None if there are none.
+    ///
+    /// # Errors
+    /// If the call is refused.
+    pub(super) fn call(&self, call: Call, ids: &[Id]) -> Result<Option<CallHandle>, CallError> {
+        let Ok(ids) = IdList::from_ids(ids.iter().copied()) else { return Ok(None) };
+        let limit = self.limit.as_ref().map_or(PIECE_LIMIT, |limit| limit.left().unwrap_or_default());
+        self.node.call(call.ids(ids).partial().watch().limit(limit.max(Duration::from_millis(1)))).map(Some)
+    }
+
+    /// Waits for a call, and notes the ids that have failed. None after a signal, or if the time is over.
+    ///
+    /// # Errors
+    /// That of the call as a whole.
+    pub(super) fn wait(&mut self, mut handle: CallHandle) -> Result<Option<Outcome>, Failure> {
+        // Ends: the call has a time limit.
+        let ended = loop {
+            if let Some(ended) = handle.wait_for(POLL_INTERVAL) {
+                break ended;
+            }
+            if self.is_interrupted() {
+                handle.cancel();
+                return Ok(None);
+            }
+        };
+        if self.is_over() {
+            return Err(self.late());
+        }
+        let outcome = ended?;
+        for id in outcome.ids().iter() {
+            if outcome.status(id) != Some(Status::Done) {
+                let why = match outcome.cause(id) {
+                    Some(cause) => {
+                        explain(cause, &Names::default(), None, self.remote.as_ref(), self.peers()).message
+                    }
+                    None => "it may not have received the piece".into(),
+                };
+                self.fail(id, why);
+            }
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Notes that an id has failed; the first reason counts.
+    pub(super) fn fail(&mut self, id: Id, why: String) {
+        self.left.retain(|left| *left != id);
+        self.failed.entry(id).or_insert(why);
+    }
+
+    /// Whether a signal has come.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupt.signal().is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.left().is_none())
+    }
+
+    fn late(&self) -> Failure {
+        "the time limit has passed: files that were not complete are not in their places; raise --time-limit"
+            .into()
+    }
+
+    fn peers(&self) -> Option<&Peers> {
+        match self.place {
+            Where::Started(_) => None,
+            Where::Joined { peers, .. } => Some(peers),
+        }
+    }
+
+    /// The name of the host of an id, or of the id if only that is known.
+    pub(super) fn name(&self, id: Id) -> String {
+        match self.place {
+            Where::Started(plan) => {
+                let host = id.checked_sub(1).and_then(|place| plan.hosts.get(place as usize));
+                host.map_or_else(|| id.to_string(), |host| host.name.clone())
+            }
+            Where::Joined { .. } => id.to_string(),
+        }
+    }
+
+    /// Ends the processes; returns a line for each reason of a failure, with the hosts that have it.
+    pub(super) fn close(self) -> Vec<String> {
+        let mut by_reason: BTreeMap<String, Vec<Id>> = BTreeMap::new();
+        for (id, why) in &self.failed {
+            let own = format!("host {}: ", self.name(*id));
+            let why = why.strip_prefix(&own).unwrap_or(why).to_owned();
+            by_reason.entry(why).or_default().push(*id);
+        }
+        let line = |(why, ids): (&String, &Vec<Id>)| {
+            let names = HostList::new(ids.iter().map(|id| self.name(*id)));
+            let names = names.map_or_else(|_| format!("{} hosts", ids.len()), |names| names.to_string());
+            let what = match (self.place, ids.len()) {
+                (Where::Started(_), 1) => "host",
+                (Where::Started(_), _) => "hosts",
+                (Where::Joined { .. }, 1) => "id",
+                (Where::Joined { .. }, _) => "ids",
+            };
+            format!("{what} {names}: {why}")
+        };
+        let mut lines: Vec<String> = by_reason.iter().take(SHOWN_MAX).map(line).collect();
+        if by_reason.len() > SHOWN_MAX {
+            lines.push(format!("and {} more reasons", by_reason.len() - SHOWN_MAX));
+        }
+        if let Some(remote) = self.remote {
+            remote.end(END_LIMIT);
+        }
+        self.node.shutdown(Duration::ZERO);
+        lines
+    }
+}

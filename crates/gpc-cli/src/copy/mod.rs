@@ -1,0 +1,169 @@
+//! `gpc copy` copies files to many hosts through a tree, and collects files from them.
+
+mod collect;
+mod extent;
+mod hosts;
+mod incoming;
+mod piece;
+mod read;
+mod receive;
+mod send;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use chained_gpc::CallTree;
+use gpc_trees::TreeName;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+use self::hosts::{Hosts, Where};
+use self::send::Source;
+use super::args::CopyArgs;
+use super::files::read_peers;
+use super::interrupt::Interrupt;
+use super::refused::Refused;
+use super::tree_choice::CallTreeName;
+use super::trust::Trust;
+use super::{CommandResult, FAILED, Failure, say, stdout};
+
+pub(super) use self::receive::register;
+
+/// A copy, with checked arguments.
+struct CopyPlan {
+    place: Where,
+    job: Job,
+    tree: CallTree,
+    limit: Option<Duration>,
+}
+
+/// What is copied.
+enum Job {
+    /// These files to the hosts; whether the destination is a folder.
+    Send { sources: Vec<Source>, to: PathBuf, into: bool },
+    /// These files of the hosts into this folder.
+    Collect { paths: Vec<PathBuf>, folder: PathBuf },
+}
+
+/// Runs the sub-command.
+pub(super) fn run(args: &CopyArgs) -> CommandResult {
+    let plan = CopyPlan::new(args)?;
+    let interrupt = Interrupt::listen(|| {})?;
+    let begun = Instant::now();
+    let opened = Hosts::open(&plan.place, &interrupt, plan.limit);
+    if let Some(status) = interrupt.exit_status() {
+        return Ok(ExitCode::from(status));
+    }
+    let mut hosts = opened?;
+    let progress = plan.progress();
+    let copied = plan.copy(&mut hosts, &progress);
+    progress.finish_and_clear();
+    let served = hosts.left().len();
+    let failures = hosts.close();
+    if let Some(status) = interrupt.exit_status() {
+        return Ok(ExitCode::from(status));
+    }
+    failures.iter().for_each(|line| say(line));
+    let bytes = copied?;
+    let took = begun.elapsed();
+    if served > 0 {
+        stdout::write(|out| writeln!(out, "{}", plan.shown(bytes, served, took)))?;
+    }
+    Ok(ExitCode::from(if failures.is_empty() { 0 } else { FAILED }))
+}
+
+impl CopyPlan {
+    fn new(args: &CopyArgs) -> Result<CopyPlan, Refused> {
+        let place = match (args.over.plan()?, &args.peers, args.id) {
+            (Some(mut plan), None, None) => {
+                // One process on each host, however many slots it has.
+                plan.hosts.iter_mut().for_each(|host| host.slots = 1);
+                plan.partial = true;
+                Where::Started(Box::new(plan))
+            }
+            (None, Some(path), Some(me)) => {
+                let peers = read_peers(path).map_err(Refused::File)?;
+                let trust = Trust::read(&args.trust, me, &peers)?;
+                Where::Joined { me, peers, trust }
+            }
+            _ => return Err("say where to copy with --hosts LIST, or with --peers FILE --id I".into()),
+        };
+        let tree = match &args.tree {
+            CallTreeName::Auto => CallTree::Auto,
+            CallTreeName::Named(name) => named(name)?,
+        };
+        let limit = args.time_limit.map(Duration::from);
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            return Err("--time-limit 0s leaves no time for the copy".into());
+        }
+        let job = match args.from {
+            true => Job::Collect { paths: args.files.clone(), folder: args.to.clone() },
+            false => {
+                let sources =
+                    args.files.iter().map(|path| Source::open(path)).collect::<Result<Vec<_>, _>>()?;
+                let into = sources.len() > 1 || args.to.as_os_str().as_encoded_bytes().ends_with(b"/");
+                Job::Send { sources, to: args.to.clone(), into }
+            }
+        };
+        Ok(CopyPlan { place, job, tree, limit })
+    }
+
+    /// Number of bytes that are copied, if that is known before.
+    fn bytes(&self) -> Option<u64> {
+        match &self.job {
+            Job::Send { sources, .. } => Some(sources.iter().map(|source| source.total).sum()),
+            Job::Collect { .. } => None,
+        }
+    }
+
+    fn progress(&self) -> ProgressBar {
+        let template = match self.bytes() {
+            Some(_) => "{wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
+            None => "{spinner} {bytes}, {bytes_per_sec}",
+        };
+        // Draws on standard error, and only if that is a terminal.
+        let style = ProgressStyle::with_template(template).expect("the templates are well formed");
+        ProgressBar::new(self.bytes().unwrap_or(0)).with_style(style)
+    }
+
+    /// Copies; returns the number of bytes.
+    fn copy(&self, hosts: &mut Hosts<'_>, progress: &ProgressBar) -> Result<u64, Failure> {
+        match &self.job {
+            Job::Send { sources, to, into } => {
+                send::send(hosts, sources, (to, *into), &self.tree, progress)?;
+                Ok(self.bytes().unwrap_or(0))
+            }
+            Job::Collect { paths, folder } => {
+                Ok(collect::collect(hosts, paths, folder, &self.tree, progress)?.0)
+            }
+        }
+    }
+
+    fn shown(&self, bytes: u64, served: usize, took: Duration) -> String {
+        let (files, direction) = match &self.job {
+            Job::Send { sources, .. } => (sources.len(), "to"),
+            Job::Collect { paths, .. } => (paths.len(), "from"),
+        };
+        let plural = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+        let what = match self.place {
+            Where::Started(_) => "host",
+            Where::Joined { .. } => "id",
+        };
+        let rate = bytes as f64 / took.as_secs_f64().max(1e-9);
+        format!(
+            "{} ({}) {direction} {} in {:.2} s, {}/s",
+            plural(files, "file"),
+            HumanBytes(bytes),
+            plural(served, what),
+            took.as_secs_f64(),
+            HumanBytes(rate as u64)
+        )
+    }
+}
+
+fn named(name: &TreeName) -> Result<CallTree, String> {
+    let tree = name
+        .built_in()
+        .ok_or_else(|| format!("--tree {name}: a copy takes a built-in tree, such as chain"))?;
+    Ok(tree.into())
+}

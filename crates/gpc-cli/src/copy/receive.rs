@@ -1,0 +1,288 @@
+//! The functions of a host: take a piece of a file, read a piece of a file.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chained_gpc::runtime::{FunctionResult, Functions, FunctionsError, Streaming};
+use chained_gpc::{Access, Reply, Request};
+use ring::digest::{Context, SHA256};
+
+use super::extent::Extent;
+use super::incoming::{Incoming, target};
+use super::piece::{Digest, Piece, digest};
+use super::read::{Asked, Found};
+
+/// Name of the function that takes a piece.
+pub(super) const TAKE: &str = "copy-take";
+
+/// Name of the function that reads a piece.
+pub(super) const READ: &str = "copy-read";
+
+/// Files that a host knows at once. A command copies one file after the other and has few pieces under way; several
+/// commands may copy to a host.
+const FILES_MAX: usize = 64;
+
+type Result<T> = std::result::Result<T, String>;
+
+/// Registers the functions. They write and read files as the user of the process may: only for processes that run
+/// programs for their callers, too.
+///
+/// # Errors
+/// If one of the names is taken.
+pub(crate) fn register(functions: &Functions) -> std::result::Result<(), FunctionsError> {
+    let functions = functions.access(Access::Proved);
+    let files = Arc::new(Files::default());
+    functions.streaming(TAKE, move |request| Ok(Taking::begin(&files, request.header())?))?;
+    functions.func(READ, |request, reply| {
+        let asked = Asked::parse(request.header()).ok_or("this is no request to read a file")?;
+        let (found, bytes) = read(&asked)?;
+        (reply.header, reply.data) = (found.header(), bytes);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The files that come in.
+#[derive(Default)]
+struct Files(Mutex<VecDeque<(u64, State)>>);
+
+/// State of a file.
+enum State {
+    Open(Arc<Mutex<Arriving>>),
+    /// In its place, or given up: later pieces of it are refused.
+    Over,
+}
+
+/// A file, and what has come of it.
+struct Arriving {
+    incoming: Option<Incoming>,
+    extent: Extent,
+    total: u64,
+}
+
+impl Files {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, State)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of a piece, which the first piece creates.
+    fn of(&self, piece: &Piece<'_>) -> Result<Arc<Mutex<Arriving>>> {
+        let mut files = self.lock();
+        match files.iter().find(|(token, _)| *token == piece.token) {
+            Some((_, State::Open(file))) => return Ok(Arc::clone(file)),
+            Some((_, State::Over)) => return Err("the file has been given up before".into()),
+            None => {}
+        }
+        if files.len() >= FILES_MAX {
+            let over = files.iter().position(|(_, state)| matches!(state, State::Over));
+            files.remove(over.ok_or_else(|| format!("{FILES_MAX} files come in at once: try again later"))?);
+        }
+        let target = target(piece.to, piece.name, piece.into)?;
+        let incoming =
+            Incoming::create(&target, piece.mode, piece.token).map_err(cannot("write", &target))?;
+        let file = Arriving { incoming: Some(incoming), extent: Extent::default(), total: piece.total };
+        let file = Arc::new(Mutex::new(file));
+        files.push_back((piece.token, State::Open(Arc::clone(&file))));
+        Ok(file)
+    }
+
+    fn end(&self, token: u64) {
+        if let Some((_, state)) = self.lock().iter_mut().find(|(known, _)| *known == token) {
+            *state = State::Over;
+        }
+    }
+}
+
+fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
+    move |error| format!("cannot {what} {}: {error}", path.display())
+}
+
+/// A piece that comes in. Unless it has ended well, its file is given up when it is dropped.
+struct Taking {
+    files: Arc<Files>,
+    file: Arc<Mutex<Arriving>>,
+    token: u64,
+    offset: u64,
+    /// Number of bytes so far.
+    length: u64,
+    digest: Digest,
+    sha: Context,
+    is_good: bool,
+}
+
+impl Taking {
+    fn begin(files: &Arc<Files>, header: &[u8]) -> Result<Taking> {
+        let piece = Piece::parse(header).ok_or("this is no piece of a file")?;
+        let file = files.of(&piece)?;
+        let (files, sha) = (Arc::clone(files), Context::new(&SHA256));
+        let Piece { token, offset, digest, .. } = piece;
+        Ok(Taking { files, file, token, offset, length: 0, digest, sha, is_good: false })
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        let at = self.offset.saturating_add(self.length);
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let incoming = file.incoming.as_ref().ok_or("the file is complete")?;
+        if at.saturating_add(bytes.len() as u64) > file.total {
+            return Err(format!("a piece exceeds the {} bytes of its file", file.total));
+        }
+        incoming.write(bytes, at).map_err(cannot("write", incoming.target()))?;
+        drop(file);
+        self.sha.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let came = self.sha.clone().finish();
+        if came.as_ref() != self.digest {
+            return Err("the bytes that came are not those that were sent: their SHA-256 differs".into());
+        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if !file.extent.add(self.offset, self.offset.saturating_add(self.length)) {
+            return Err("a piece came twice".into());
+        }
+        let is_whole = file.extent.is_whole(file.total);
+        if let Some(incoming) = file.incoming.take_if(|_| is_whole) {
+            let target = incoming.target().to_owned();
+            incoming.put().map_err(cannot("replace", &target))?;
+            drop(file);
+            self.files.end(self.token);
+        }
+        self.is_good = true;
+        Ok(())
+    }
+}
+
+impl Streaming for Taking {
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+        Ok(self.add(bytes)?)
+    }
+
+    fn finish(&mut self, _request: &Request<'_>, _reply: &mut Reply) -> FunctionResult {
+        Ok(self.end()?)
+    }
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        if !self.is_good {
+            self.file.lock().unwrap_or_else(PoisonError::into_inner).incoming = None;
+            self.files.end(self.token);
+        }
+    }
+}
+
+/// Reads a piece of a file.
+fn read(asked: &Asked<'_>) -> Result<(Found, Vec<u8>)> {
+    let path = asked.path;
+    // A FIFO would wait for a writer.
+    let known = path.metadata().map_err(cannot("read", path))?;
+    if !known.is_file() {
+        let is = if known.is_dir() { "a folder" } else { "not a file" };
+        return Err(format!("cannot read {}: it is {is}", path.display()));
+    }
+    let file = File::open(path).map_err(cannot("read", path))?;
+    let known = file.metadata().map_err(cannot("read", path))?;
+    let left = known.len().saturating_sub(asked.offset).min(asked.most.into());
+    let mut bytes = vec![0; left as usize];
+    file.read_exact_at(&mut bytes, asked.offset).map_err(cannot("read", path))?;
+    let changed = [known.ino(), known.mtime().cast_unsigned(), known.mtime_nsec().cast_unsigned()];
+    let digest = digest(&bytes);
+    Ok((Found { total: known.len(), mode: known.mode() & 0o777, changed, digest }, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs;
+
+    use super::*;
+
+    /// A piece of a file of 10 bytes.
+    fn take(
+        files: &Arc<Files>,
+        folder: &Path,
+        token: u64,
+        offset: u64,
+        bytes: &[u8],
+        digest: Digest,
+    ) -> Result<()> {
+        let name = OsStr::new("f");
+        let piece = Piece { token, offset, total: 10, mode: 0o600, into: true, digest, name, to: folder };
+        let mut taking = Taking::begin(files, &piece.header())?;
+        bytes.chunks(3).try_for_each(|part| taking.add(part))?;
+        taking.end()
+    }
+
+    #[test]
+    fn pieces_in_any_order_are_the_file_and_it_is_there_when_it_is_whole() {
+        let (files, folder) = (Arc::new(Files::default()), tempfile::tempdir().unwrap());
+        let piece =
+            |token, offset, bytes: &[u8]| take(&files, folder.path(), token, offset, bytes, digest(bytes));
+        let path = folder.path().join("f");
+        assert_eq!(piece(1, 6, b"6789"), Ok(()));
+        // Another file of that name at the same time.
+        assert_eq!(piece(2, 0, b"abcde"), Ok(()));
+        assert!(!path.exists());
+        assert_eq!(piece(1, 0, b"012345"), Ok(()));
+        assert_eq!(fs::read(&path).unwrap(), b"0123456789");
+        assert!(piece(1, 0, b"012345").unwrap_err().contains("given up before"));
+        assert_eq!(piece(2, 5, b"fghij"), Ok(()));
+        assert_eq!(fs::read(&path).unwrap(), b"abcdefghij");
+    }
+
+    #[test]
+    fn a_piece_that_is_wrong_gives_the_file_up_and_nothing_is_left() {
+        let (files, folder) = (Arc::new(Files::default()), tempfile::tempdir().unwrap());
+        let piece =
+            |token, offset, bytes: &[u8], digest| take(&files, folder.path(), token, offset, bytes, digest);
+        for (token, offset, bytes, sent, why) in [
+            (1, 5, &b"fghij"[..], &b"fghix"[..], "SHA-256"),
+            (2, 5, b"fghijk", b"fghijk", "exceeds the 10 bytes"),
+            (3, u64::MAX, b"f", b"f", "exceeds the 10 bytes"),
+            (4, 4, b"efghij", b"efghij", "came twice"),
+        ] {
+            assert_eq!(piece(token, 0, b"abcde", digest(b"abcde")), Ok(()));
+            let refused = piece(token, offset, bytes, digest(sent)).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+            // What would have completed it.
+            let refused = piece(token, 5, b"fghij", digest(b"fghij")).unwrap_err();
+            assert!(refused.contains("given up before"), "{refused}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_host_knows_so_many_files_at_once_and_forgets_those_that_are_over() {
+        let (files, folder) = (Arc::new(Files::default()), tempfile::tempdir().unwrap());
+        let piece = |token, bytes: &[u8]| take(&files, folder.path(), token, 0, bytes, digest(bytes));
+        for token in 0..FILES_MAX as u64 {
+            assert_eq!(piece(token, b"abcde"), Ok(()));
+        }
+        assert!(piece(100, b"abcde").unwrap_err().contains("come in at once"));
+        // One of them is given up, so another one may come.
+        assert!(take(&files, folder.path(), 7, 5, b"x", digest(b"y")).is_err());
+        assert_eq!(piece(100, b"0123456789"), Ok(()));
+        assert_eq!(piece(101, b"0123456789"), Ok(()));
+    }
+
+    #[test]
+    fn a_file_is_read_in_pieces_and_nothing_else_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "0123456789").unwrap();
+        let read = |path: &Path, offset, most| read(&Asked { offset, most, path });
+        let (found, bytes) = read(&path, 4, 3).unwrap();
+        assert_eq!((found.total, &bytes[..], found.digest), (10, &b"456"[..], digest(b"456")));
+        let (again, bytes) = read(&path, 8, 30).unwrap();
+        assert_eq!((again.changed, &bytes[..]), (found.changed, &b"89"[..]));
+        assert_eq!(read(&path, 100, 30).unwrap().1, b"");
+        assert!(read(folder.path(), 0, 1).unwrap_err().contains("it is a folder"));
+        assert!(read(Path::new("/dev/zero"), 0, 1).unwrap_err().contains("it is not a file"));
+    }
+}
