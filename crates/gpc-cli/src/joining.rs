@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::interrupt::Interrupt;
 use super::say;
 use chained_gpc::Clock;
 use chained_gpc::runtime::{AbsentPeers, Peers};
@@ -38,7 +37,7 @@ const TURN: Duration = Duration::from_millis(500);
 pub(super) fn until_up(
     patience: Duration,
     clock: &Clock,
-    interrupt: &Interrupt,
+    interrupted: impl Fn() -> bool,
     mut wait: impl FnMut(Duration) -> Result<(), AbsentPeers>,
 ) -> Result<(), AbsentPeers> {
     let limit = clock.limit(patience);
@@ -46,7 +45,7 @@ pub(super) fn until_up(
     loop {
         let left = limit.left().unwrap_or_default();
         match wait(left.min(TURN)) {
-            Err(AbsentPeers::Late { ids, why, .. }) if left <= TURN || interrupt.signal().is_some() => {
+            Err(AbsentPeers::Late { ids, why, .. }) if left <= TURN || interrupted() => {
                 return Err(AbsentPeers::Late { ids, limit: patience, why });
             }
             Err(AbsentPeers::Late { ids, .. }) => {
@@ -88,28 +87,37 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_comes_or_is_named_with_the_whole_time() {
-        let interrupt = Interrupt::listen(|| {}).unwrap();
         let late = |limit| AbsentPeers::Late { ids: IdList::range(3..5), limit, why: "no".into() };
         let patience = Duration::from_secs(60);
         let mut turns = 0;
         let (millis, clock) = hand_clock();
-        let comes = until_up(patience, &clock, &interrupt, |limit| {
-            turns += 1;
-            if turns < 3 { Err(late(limit)) } else { Ok(()) }
-        });
+        let comes = until_up(
+            patience,
+            &clock,
+            || false,
+            |limit| {
+                turns += 1;
+                if turns < 3 { Err(late(limit)) } else { Ok(()) }
+            },
+        );
         assert_eq!((comes, turns), (Ok(()), 3));
         let short = TURN / 2;
-        assert_eq!(until_up(short, &clock, &interrupt, |_| Err(late(TURN))), Err(late(short)));
+        assert_eq!(until_up(short, &clock, || false, |_| Err(late(TURN))), Err(late(short)));
         assert_eq!(
-            until_up(patience, &clock, &interrupt, |_| Err(AbsentPeers::Ended)),
+            until_up(patience, &clock, || false, |_| Err(AbsentPeers::Ended)),
             Err(AbsentPeers::Ended)
         );
         // Each wait takes its whole limit.
         let begun = clock.now();
-        let ended = until_up(patience, &clock, &interrupt, |limit| {
-            millis.fetch_add(limit.as_millis() as u64, Ordering::Relaxed);
-            Err(late(limit))
-        });
+        let ended = until_up(
+            patience,
+            &clock,
+            || false,
+            |limit| {
+                millis.fetch_add(limit.as_millis() as u64, Ordering::Relaxed);
+                Err(late(limit))
+            },
+        );
         assert_eq!((ended, clock.now() - begun), (Err(late(patience)), patience));
     }
 

@@ -80,7 +80,7 @@ pub(crate) fn start_plan(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> 
 pub(crate) fn start_remote(
     plan: &RemotePlan,
     settings: NodeSettings,
-    interrupt: &Interrupt,
+    interrupted: impl Fn() -> bool,
 ) -> Result<RemoteLaunch, RemoteError> {
     let mut plan = plan.clone();
     plan.settings = settings;
@@ -89,9 +89,9 @@ pub(crate) fn start_remote(
     progress.set_length(plan.processes().into());
     let launch = RemoteLaunch::start_observed(&plan, |there| {
         progress.set_position(there as u64);
-        match interrupt.signal() {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+        match interrupted() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     });
     progress.finish_and_clear();

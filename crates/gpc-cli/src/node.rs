@@ -49,7 +49,8 @@ pub(super) fn run_launched(id: Id, loads: &[PathBuf]) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a process that `gpc call --hosts` started on a host, or the command that starts one there, until it is ended.
+/// Runs a process that a command with `--hosts` started on a host, or the command that starts one there, until it is
+/// ended.
 pub(super) fn run_part(part: Part, loads: &[PathBuf]) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
@@ -57,6 +58,10 @@ pub(super) fn run_part(part: Part, loads: &[PathBuf]) -> CommandResult {
     if part == Part::Agent {
         copy::register(&functions)?;
         plugins::load(loads, &functions)?;
+        // An agent serves every command: whether it runs programs is for the head to say, whose links prove the secret
+        // of the launch.
+        #[cfg(feature = "bnr")]
+        super::run::serving(&functions)?;
     }
     match part.run(&functions) {
         // The parent is gone, so nothing is reported.

@@ -99,7 +99,7 @@ impl Session {
                 builder
             }
             Nodes::Hosts(hosts) => {
-                let started = launching::start_remote(hosts, plan.watching, interrupt)?;
+                let started = launching::start_remote(hosts, plan.watching, || interrupt.signal().is_some())?;
                 let builder = started.root(builder);
                 remote = Some(started);
                 builder
@@ -107,9 +107,12 @@ impl Session {
         };
         let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
         if let Nodes::Join { patience: Some(patience), .. } = &plan.nodes {
-            until_up(*patience, &Clock::system(), interrupt, |limit| {
-                node.wait_for_peers(plan.ids.clone(), limit)
-            })?;
+            until_up(
+                *patience,
+                &Clock::system(),
+                || interrupt.signal().is_some(),
+                |limit| node.wait_for_peers(plan.ids.clone(), limit),
+            )?;
         }
         Ok(Session { node: Own::Node(node), launch, remote })
     }

@@ -193,7 +193,7 @@ mod tests {
                 "call echo --peers p",
                 "--id is missing: write `gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]`",
             ),
-            ("run --hosts p echo", "--id is missing: see `gpc run --help`"),
+            ("run --peers p echo", "--id is missing: see `gpc run --help`"),
             ("call echo -n 0", "-n 0: write a number from 1 to 4096"),
             ("call echo -n x", "-n x: write a whole number"),
             ("call echo -n 2 -n 3", "-n stands there twice: leave one out"),

@@ -47,7 +47,7 @@ pub struct NodeArgs {
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "secret_file", "key_file", "no_encrypt", "insecure"])]
     pub launched: bool,
 
-    /// Start programs for `gpc run --hosts` of nodes that prove the same secret or are of this user on this machine
+    /// Start programs for `gpc run --peers` of nodes that prove the same secret or are of this user on this machine
     #[cfg(feature = "bnr")]
     #[arg(long)]
     pub runs: bool,

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::duration::Span;
-use crate::files::{read_text, shown};
+use crate::files::{read_peers, read_text, shown};
 use crate::launching::AGENT;
 use crate::refused::Refused;
-use chained_gpc::bootstrap::{SlotList, read_host_file};
+use chained_gpc::bootstrap::{HostListError, HostSlots, SlotList, read_host_file};
 use gpc_launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 
 /// Heading of these arguments in the help.
@@ -20,7 +20,7 @@ pub(super) const OVER_HEADING: &str = "Other hosts";
 pub struct OverArgs {
     /// Start the processes on these hosts, such as a:2,b[01-64], through a tree of ssh. `:K` is the number of processes
     /// on the host, 1 by default. This process is id 0, and ids from 1 on follow the list
-    #[arg(long, value_name = "LIST", conflicts_with = "peers")]
+    #[arg(long, value_name = "LIST", conflicts_with = "peers", value_parser = hosts)]
     pub hosts: Option<SlotList>,
 
     /// Like --hosts, with the hosts of a file: a line for each, as mpiexec reads them (HOST, HOST:K, or HOST slots=K)
@@ -28,7 +28,7 @@ pub struct OverArgs {
     pub hostfile: Option<PathBuf>,
 
     /// Number of processes on each host, whatever the list or file says
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
+    #[arg(long, visible_alias = "ppn", value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
     pub per_host: Option<u32>,
 
     /// Command that runs another one on a host, instead of `ssh -o BatchMode=yes`; the host's name and that command are
@@ -52,6 +52,17 @@ pub struct OverArgs {
     /// reached them
     #[arg(long, value_name = "ADDR/BITS")]
     pub network: Option<Network>,
+}
+
+/// Parses the list of `--hosts`. A peers file there was the option of `gpc run` for running nodes.
+fn hosts(text: &str) -> Result<SlotList, String> {
+    let path = Path::new(text);
+    match text.parse() {
+        _ if path.is_file() && read_peers(path).is_ok_and(|peers| !peers.is_empty()) => Err(format!(
+            "{text} is a file of running nodes: join them with --peers {text}; --hosts has names of hosts"
+        )),
+        parsed => parsed.map_err(|error: HostListError| error.to_string()),
+    }
 }
 
 /// A command as words, cut at white space. Quotes of either kind keep the text between them together.
@@ -106,12 +117,26 @@ impl OverArgs {
     /// What is wrong with the arguments or the file of `--hostfile`, as a message for the user.
     pub fn plan(&self) -> Result<Option<RemotePlan>, Refused> {
         self.check()?;
+        self.slots()?.map(|hosts| self.plan_of(hosts.iter().cloned())).transpose()
+    }
+
+    /// Returns a process to start on each host, and the slots of the hosts; `None` if no host is named.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan).
+    pub fn plan_of_hosts(&self) -> Result<Option<(RemotePlan, SlotList)>, Refused> {
+        self.check()?;
         let Some(hosts) = self.slots()? else { return Ok(None) };
+        let plan = self.plan_of(hosts.iter().map(|host| HostSlots { slots: 1, ..host.clone() }))?;
+        Ok(Some((plan, hosts)))
+    }
+
+    fn plan_of(&self, hosts: impl Iterator<Item = HostSlots>) -> Result<RemotePlan, Refused> {
         let program = match &self.remote_gpc {
             Some(path) => path.clone(),
             None => std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?,
         };
-        let mut plan = RemotePlan::new(hosts.iter().cloned(), program, &AGENT);
+        let mut plan = RemotePlan::new(hosts, program, &AGENT);
         plan.network = self.network;
         if let Some(Words(rsh)) = &self.rsh {
             plan.rsh.clone_from(rsh);
@@ -128,7 +153,7 @@ impl OverArgs {
         }
         let option = if self.hostfile.is_some() { "--hostfile" } else { "--hosts" };
         plan.check().map_err(|error| format!("{option}: {error}"))?;
-        Ok(Some(plan))
+        Ok(plan)
     }
 }
 

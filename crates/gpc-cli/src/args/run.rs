@@ -10,8 +10,10 @@ use gpc_bnr::names::GroupId;
 use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
-use super::TrustArgs;
+use super::over::OVER_HEADING;
 use super::run_output::RunOutputArgs;
+use super::trust::TRUST_HEADING;
+use super::{OverArgs, TrustArgs};
 use crate::duration::Span;
 
 /// Maximum number of processes of a program: the maximum of a group.
@@ -60,30 +62,34 @@ pub struct RunArgs {
 
     /// Start this many nodes on this machine, this process the first, and divide the processes among them: a small
     /// model of several hosts
-    #[arg(long, value_name = "K", help_heading = NODES, conflicts_with = "peers")]
+    #[arg(long, value_name = "K", help_heading = NODES, conflicts_with_all = ["peers", "hosts", "hostfile"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub nodes: Option<u32>,
 
     /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and
     /// divide the processes among them; this node runs none
-    #[arg(long = "hosts", value_name = "PEERS", help_heading = NODES, requires = "id")]
+    #[arg(long, value_name = "FILE", help_heading = NODES, requires = "id")]
     pub peers: Option<PathBuf>,
 
-    /// With --hosts: id of this process
+    /// With --peers: id of this process
     #[arg(long, value_name = "I", help_heading = NODES, requires = "peers")]
     pub id: Option<Id>,
 
-    /// Nodes that this node links with; used with --hosts.
-    #[command(flatten, next_help_heading = "With --hosts: whom to link with over TCP")]
+    /// Nodes that this node links with; used with --peers.
+    #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
+
+    /// Nodes on other hosts.
+    #[command(flatten, next_help_heading = OVER_HEADING)]
+    pub over: OverArgs,
 }
 
 /// A program, the number of its processes, and their environment. Another program follows each `:`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct ProgramArgs {
-    /// Number of processes
-    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
-    pub n: u32,
+    /// Number of processes; 1 by default, and with --hosts one for each slot of the hosts
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
+    pub n: Option<u32>,
 
     /// Variable of the processes, which replaces one of the same name; without `=`, the value of this command. May be
     /// repeated
@@ -161,7 +167,8 @@ Examples:
   gpc run -n 64 --env OMP_NUM_THREADS=1 --bind core --time-limit 1h ./solve < input
   while read h; do gpc run --stdin none echo $h; done < list
   gpc run -n 6 --nodes 3 ./hello                 three nodes, each a process of this machine
-  gpc run -n 64 --hosts peers.txt --id 0 --secret-file job.secret ./hello
+  gpc run --hosts a,b[01-64] --per-host 2 ./hello   130 processes, started by ssh
+  gpc run -n 64 --peers peers.txt --id 0 --secret-file job.secret ./hello
   gpc ps                                         what runs, in another terminal";
 
 /// Selects a running domain.
@@ -181,7 +188,7 @@ pub struct DomainArgs {
     pub id: Option<Id>,
 
     /// Nodes that this node links with; used with --peers.
-    #[command(flatten, next_help_heading = "With --peers: whom to link with over TCP")]
+    #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
 }
 
@@ -324,7 +331,7 @@ mod tests {
         args: RunArgs,
     }
 
-    fn programs(line: &str) -> Result<Vec<(u32, String)>, String> {
+    fn programs(line: &str) -> Result<Vec<(Option<u32>, String)>, String> {
         let words = ["gpc"].into_iter().chain(line.split_whitespace());
         let run = Run::try_parse_from(words).map_err(|error| error.to_string())?;
         let programs = run.args.programs().map_err(|error| error.to_string())?;
@@ -340,12 +347,12 @@ mod tests {
     fn everything_behind_the_program_belongs_to_it() {
         assert_eq!(
             programs("-n 4 ./p -n 3 --env --help -- x"),
-            Ok(vec![(4, "./p -n 3 --env --help -- x".into())])
+            Ok(vec![(Some(4), "./p -n 3 --env --help -- x".into())])
         );
-        assert_eq!(programs("p"), Ok(vec![(1, "p".into())]));
+        assert_eq!(programs("p"), Ok(vec![(None, "p".into())]));
         assert_eq!(
             programs("-n 1 a b : -n 7 --env K=V c --d : e"),
-            Ok(vec![(1, "a b".into()), (7, "c --d".into()), (1, "e".into())])
+            Ok(vec![(Some(1), "a b".into()), (Some(7), "c --d".into()), (None, "e".into())])
         );
         assert!(programs("--bogus p").unwrap_err().contains("--bogus"));
         assert!(programs("-n 0 p").is_err() && programs("").is_err());

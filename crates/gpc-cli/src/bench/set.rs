@@ -124,7 +124,7 @@ impl<'a> Set<'a> {
                 builder
             }
             Nodes::Hosts { plan, .. } => {
-                let started = launching::start_remote(plan, watching, interrupt)?;
+                let started = launching::start_remote(plan, watching, || interrupt.signal().is_some())?;
                 let builder = started.root(Node::builder(0));
                 remote = Some(started);
                 builder
@@ -137,9 +137,12 @@ impl<'a> Set<'a> {
         };
         if let Nodes::Join { peers, patience: Some(patience), .. } = &plan.nodes {
             let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
-            until_up(*patience, &chained_gpc::Clock::system(), interrupt, |limit| {
-                root.wait_for_peers(&ids, limit)
-            })?;
+            until_up(
+                *patience,
+                &chained_gpc::Clock::system(),
+                || interrupt.signal().is_some(),
+                |limit| root.wait_for_peers(&ids, limit),
+            )?;
         }
         Ok(Set { root, launch, remote, joined })
     }

@@ -80,7 +80,7 @@ impl<'a> Hosts<'a> {
         let settings = NodeSettings::default();
         let (builder, remote, left) = match place {
             Where::Started(plan) => {
-                let remote = start_remote(plan, settings, interrupt)?;
+                let remote = start_remote(plan, settings, || interrupt.signal().is_some())?;
                 let builder = remote.root(Node::builder(0));
                 (builder, Some(remote), (1..=plan.processes()).collect())
             }

@@ -6,6 +6,7 @@ use std::io;
 use chained_gpc::wire::Shown;
 use gpc_bnr::names::{GroupId, Member, Rank};
 use gpc_bnr::{Death, Exit, StartFailure};
+use gpc_trees::Id;
 use rustix::io::Errno;
 
 use super::{ranks, signals};
@@ -81,6 +82,15 @@ impl Failures {
             ReportedFailure::Ended { group: of, .. } => *of == group,
             ReportedFailure::Aborted { member, .. } => member.group == group,
         })
+    }
+
+    /// Returns the nodes with which processes were lost.
+    pub(super) fn lost_nodes(&self) -> Vec<Id> {
+        let lost = |reported: &ReportedFailure| match reported {
+            ReportedFailure::Ended { exit: Exit::Node(id), .. } => Some(*id),
+            ReportedFailure::Ended { .. } | ReportedFailure::Aborted { .. } => None,
+        };
+        self.reported.iter().filter_map(lost).collect()
     }
 
     /// Whether a process has requested the end of its job, so that its own end is not a consequence of another's.

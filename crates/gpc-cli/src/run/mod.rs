@@ -86,9 +86,12 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     places.close();
     // A domain that ends is not visible to tools.
     drop(listening);
+    // The nodes end with the domain, so their losses are collected before.
+    let losses = nodes.losses(&failures.lost_nodes());
     let written = !matches!(over, JobEnd::Signalled(_) | JobEnd::Unread(_));
     end(host, written);
     nodes.close();
+    losses.iter().for_each(|line| say(line));
     failures.say();
     let failed = failures.status().or(lacks_input.then_some(super::FAILED));
     Ok(ExitCode::from(status(over, &plan, failed)))

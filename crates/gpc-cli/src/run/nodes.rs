@@ -1,32 +1,46 @@
-//! The nodes of a run: this process, nodes that it starts on this machine, and nodes that already run. Also the other
-//! side: a node that runs programs for others.
+//! The nodes of a run: this process, nodes that it starts on this machine or on other hosts, and nodes that already
+//! run. Also the other side: a node that runs programs for others.
 
 use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chained_gpc::runtime::{Builder, Functions, FunctionsError, LinkKind, Listener, Node, Peers};
+use chained_gpc::Clock;
+use chained_gpc::runtime::{
+    AbsentPeers, Builder, Functions, FunctionsError, LinkKind, Listener, Node, Peers,
+};
 use gpc_bnr::Limits;
 use gpc_bnr::host::{HostSettings, Serving};
+use gpc_launch::remote::{LostProcesses, RemoteLaunch};
 use gpc_launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_program};
-use gpc_trees::Id;
+use gpc_trees::{Id, IdList};
 
-use super::plan::{NodePlacement, RunPlan, RunningNodes};
+use super::plan::{HostNodes, NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
 use super::supervisor::supervisor_command;
-use crate::joining::refuse_taken;
+use crate::joining::{refuse_taken, until_up};
+use crate::launching::start_remote;
 use crate::limits::cannot_start;
 use crate::{CommandResult, Failure, builtin, launching};
 
 /// Time that started nodes have to end after their domain.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
+/// Time limit for a host that was lost to be reported with the reason.
+const REASON_LIMIT: Duration = Duration::from_secs(1);
+
+/// Maximum number of lost nodes whose reasons are printed.
+const REASONS_MAX: usize = 8;
+
 /// Resources that live as long as a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Nodes {
     node: Option<Node>,
+    /// The nodes that were started on this machine.
     launch: Option<Launch>,
+    /// The nodes that were started on other hosts.
+    remote: Option<RemoteLaunch>,
 }
 
 impl Nodes {
@@ -38,12 +52,22 @@ impl Nodes {
         let mut settings = HostSettings::new(supervisor_command()?);
         settings.limits = plan.limits;
         settings.pmi_port = plan.pmi_port;
-        let (builder, launch) = match &plan.nodes {
-            NodePlacement::OwnNode => return Ok((Nodes { node: None, launch: None }, settings)),
+        let mut nodes = Nodes::default();
+        let builder = match &plan.nodes {
+            NodePlacement::OwnNode => return Ok((nodes, settings)),
             NodePlacement::Launched(count) => {
                 settings.nodes = (0..*count).collect();
                 let (builder, launch) = launch(*count, signals)?;
-                (builder, Some(launch))
+                nodes.launch = Some(launch);
+                builder
+            }
+            NodePlacement::Hosts(hosts) => {
+                settings.nodes = (0..=hosts.plan.processes()).collect();
+                // This node reaches all others, and no other node reaches it before.
+                settings.runs = false;
+                let remote =
+                    start_remote(&hosts.plan, NodeSettings::default(), || signals.ending().is_some())?;
+                nodes.remote.insert(remote).root(Node::builder(0))
             }
             NodePlacement::Joined(joined) => {
                 let RunningNodes { me, listen, peers, trust } = &**joined;
@@ -53,7 +77,7 @@ impl Nodes {
                 // Programs run on the nodes that were already running, not where the command was given.
                 settings.runs = false;
                 let builder = Node::builder(*me).peers(peers.clone()).listener(Listener::bind(listen)?);
-                (trust.clone().apply(builder), None)
+                trust.clone().apply(builder)
             }
         };
         let functions = Functions::new();
@@ -61,7 +85,24 @@ impl Nodes {
         let node = builder.functions(&functions).start().map_err(cannot_start("this node"))?;
         serving.attach(node.caller());
         settings.serving = Some(serving);
-        Ok((Nodes { node: Some(node), launch }, settings))
+        if let NodePlacement::Hosts(hosts) = &plan.nodes {
+            link_with_all(&node, hosts, signals)?;
+        }
+        nodes.node = Some(node);
+        Ok((nodes, settings))
+    }
+
+    /// Returns why nodes on other hosts were lost, a line each: of these, and of all whose loss is known.
+    pub(super) fn losses(&self, ids: &[Id]) -> Vec<String> {
+        let Some(remote) = &self.remote else { return Vec::new() };
+        // The link with a node may break before its host is reported.
+        ids.iter().take(REASONS_MAX).for_each(|id| drop(remote.why_lost(*id, REASON_LIMIT)));
+        let lost = remote.lost();
+        let mut lines: Vec<String> = lost.iter().take(REASONS_MAX).map(loss).collect();
+        if lost.len() > REASONS_MAX {
+            lines.push(format!("{} more nodes were lost", lost.len() - REASONS_MAX));
+        }
+        lines
     }
 
     /// Ends the nodes that were started.
@@ -69,10 +110,48 @@ impl Nodes {
         if let Some(launch) = self.launch {
             launch.end(END_LIMIT);
         }
+        if let Some(remote) = self.remote {
+            remote.end(END_LIMIT);
+        }
         if let Some(node) = self.node {
             node.shutdown(Duration::ZERO);
         }
     }
+}
+
+fn loss(lost: &LostProcesses) -> String {
+    let LostProcesses { first, count, why, .. } = lost;
+    match count {
+        1 => format!("node {first} was lost: {why}"),
+        count => format!("nodes {first}-{} were lost: {why}", first + (count - 1)),
+    }
+}
+
+/// Opens the links with the nodes on other hosts. No other host may reach this one, and a node that has something for
+/// the head needs a link that is up.
+///
+/// # Errors
+/// If a link is not up within the time limit of a host's start; the message names the host.
+fn link_with_all(node: &Node, hosts: &HostNodes, signals: &Signals) -> Result<(), Failure> {
+    let ids = IdList::range(1..1 + hosts.plan.processes());
+    let interrupted = || signals.ending().is_some();
+    until_up(hosts.plan.start_limit, &Clock::system(), interrupted, |limit| {
+        node.wait_for_peers(ids.clone(), limit)
+    })
+    .map_err(|error| match &error {
+        AbsentPeers::Late { ids, .. } => {
+            let host = ids
+                .first()
+                .and_then(|first| hosts.plan.ids().find(|(id, _)| *id == first))
+                .map_or("", |(_, host)| host);
+            format!(
+                "cannot link with the nodes, of which id {} is on host {host}: {error}",
+                ids.first().unwrap_or_default()
+            )
+            .into()
+        }
+        _ => error.into(),
+    })
 }
 
 fn head_first(me: Id, ids: impl Iterator<Item = Id>) -> Vec<Id> {

@@ -3,9 +3,11 @@
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, absolute};
 
+use chained_gpc::bootstrap::SlotList;
 use chained_gpc::runtime::{Address, Peers};
 use chained_gpc::wire::Shown;
 use gpc_bnr::{Limits, OnDeath, Spec};
+use gpc_launch::remote::RemotePlan;
 use gpc_trees::Id;
 
 use super::input;
@@ -25,6 +27,17 @@ pub(super) enum NodePlacement {
     Launched(u32),
     /// In running nodes that this node joins.
     Joined(Box<RunningNodes>),
+    /// In nodes that this node starts on other hosts, one on each.
+    Hosts(Box<HostNodes>),
+}
+
+/// Nodes on other hosts, ids from 1 on in the order of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct HostNodes {
+    /// What is started there.
+    pub(super) plan: RemotePlan,
+    /// The hosts with their slots.
+    pub(super) hosts: SlotList,
 }
 
 /// Running nodes, and this one.
@@ -66,7 +79,12 @@ impl RunPlan {
     pub(super) fn new(args: &RunArgs) -> Result<RunPlan, Refused> {
         let programs = args.programs().map_err(|error| Refused::Usage(error.to_string()))?;
         let limits = Limits::default();
-        let count: u64 = programs.iter().map(|program| u64::from(program.n)).sum();
+        let nodes = nodes(args)?;
+        let default = match &nodes {
+            NodePlacement::Hosts(hosts) => u32::try_from(hosts.hosts.slots()).unwrap_or(u32::MAX),
+            NodePlacement::OwnNode | NodePlacement::Launched(_) | NodePlacement::Joined(_) => 1,
+        };
+        let count: u64 = programs.iter().map(|program| u64::from(program.n.unwrap_or(default))).sum();
         if count > u64::from(limits.group) {
             return Err(format!("{count} processes: a group has at most {}", limits.group).into());
         }
@@ -77,16 +95,21 @@ impl RunPlan {
         if input {
             input::check()?;
         }
-        let nodes = nodes(args)?;
         let output = OutputPlan::new(&args.output)?;
-        if output.has_host() && matches!(nodes, NodePlacement::Joined(_)) {
-            return Err("%h in --out-file or --err-file: the hosts of running nodes are not known here; write %r or %p".into());
+        let far = matches!(nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_));
+        if output.has_host() && far {
+            return Err(
+                "%h in --out-file or --err-file: the hosts of other nodes are not known here; write %r or %p"
+                    .into(),
+            );
         }
-        if args.env_for.is_some() && matches!(nodes, NodePlacement::Joined(_)) {
-            return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on a node of --hosts; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
+        if args.env_for.is_some() && far {
+            return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on another node; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
         }
-        let far = matches!(nodes, NodePlacement::Joined(_));
-        let specs = programs.iter().map(|program| spec(program, args.bind, far));
+        let specs = programs.iter().map(|program| {
+            let count = program.n.unwrap_or(default);
+            spec(program, args.bind, far).map(|spec| Spec { count, ..spec })
+        });
         Ok(RunPlan {
             specs: specs.collect::<Result<_, _>>()?,
             on_death: match args.on_death {
@@ -115,11 +138,12 @@ impl RunPlan {
             NodePlacement::OwnNode => 1,
             NodePlacement::Launched(count) => *count as usize,
             NodePlacement::Joined(joined) => joined.peers.len(),
+            NodePlacement::Hosts(hosts) => 1 + hosts.plan.hosts.len(),
         }
     }
 }
 
-/// Returns a program in the form for nodes. `far`: other nodes are not in the folder of this process.
+/// Returns one process of a program in the form for nodes. `far`: other nodes are not in the folder of this process.
 fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refused> {
     let (name, args) = program.words.split_first().ok_or("no program is named")?;
     if name.is_empty() {
@@ -139,7 +163,7 @@ fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refuse
     let folder = folder.map(|folder| ("wdir".to_owned(), folder.into_os_string().into_vec()));
     let core = (bind == BindKind::Core).then(|| ("bind".to_owned(), b"core".to_vec()));
     Ok(Spec {
-        count: program.n,
+        count: 1,
         program: name.as_bytes().to_vec(),
         args: args.iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: program.variables(|name| std::env::var_os(name)),
@@ -148,10 +172,13 @@ fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refuse
 }
 
 fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
+    if let Some((plan, hosts)) = args.over.plan_of_hosts()? {
+        return Ok(NodePlacement::Hosts(Box::new(HostNodes { plan, hosts })));
+    }
     let (Some(path), Some(me)) = (&args.peers, args.id) else {
         if args.trust.secret_file.is_some() {
             return Err(
-                "--secret-file goes with --hosts PEERS: nodes that are started here draw a secret".into()
+                "--secret-file goes with --peers FILE: nodes that are started here draw a secret".into()
             );
         }
         return Ok(match args.nodes {

@@ -123,7 +123,7 @@ fn no_node_of_64_opens_as_many_links_as_there_are_nodes() {
     let place = Place::new();
     let nodes = running(&place, NODES);
     let (peers, secret) = (place.path("peers"), place.path("secret"));
-    let words = format!("--hosts {peers} --id 0 --secret-file {secret} -n {PROCESSES}");
+    let words = format!("--peers {peers} --id 0 --secret-file {secret} -n {PROCESSES}");
     exchange(place.script(&words, &format!("{PMI}{EXCHANGE}")), || {
         let connected = connected();
         let links: BTreeMap<String, usize> = own(&place)

@@ -17,7 +17,7 @@ struct Hosts {
 impl Hosts {
     fn new(place: &Place, test: &str) -> Hosts {
         let nodes = daemons(place, &unix(test), false);
-        Hosts { nodes, words: format!("--hosts {} --id 0", place.path("peers-0")) }
+        Hosts { nodes, words: format!("--peers {} --id 0", place.path("peers-0")) }
     }
 
     fn kill_second(&mut self) {

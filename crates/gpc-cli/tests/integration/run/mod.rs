@@ -14,6 +14,7 @@ mod crashes_output;
 mod crashes_random;
 mod ends;
 mod flood;
+mod hosts;
 mod mpi;
 mod mpiexec;
 mod nodes;

@@ -130,7 +130,7 @@ pub(crate) fn unix(test: &str) -> [String; 4] {
 /// Returns a run of this head on the running nodes.
 pub(crate) fn joined(place: &Place, head: u32, words: &str, script: &str) -> Command {
     let peers = place.path(&format!("peers-{head}"));
-    place.script(&format!("--hosts {peers} --id {head} {words}"), script)
+    place.script(&format!("--peers {peers} --id {head} {words}"), script)
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
     let nodes =
         [start("1", format!("{}:/usr/bin:/bin", place.path("bin"))), start("2", "/usr/bin:/bin".into())];
     let peers = place.path("peers-0");
-    let ended = ended(place.gpc(["run", "--hosts", &peers, "--id", "0", "-n", "2", "gpc-test-probe"]));
+    let ended = ended(place.gpc(["run", "--peers", &peers, "--id", "0", "-n", "2", "gpc-test-probe"]));
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let why = format!(
         "gpc: cannot start gpc-test-probe (rank 1, host {}, node 2): there is no such program in PATH: No such file or directory\n",

@@ -164,7 +164,7 @@ fn a_node_whose_file_was_replaced_goes_on() {
     fs::remove_file(&program).unwrap();
     fs::write(&program, "#!/bin/sh\nexit 3\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let ended = ended(place.gpc(["run", "--hosts", &peers, "--id", "0", "-n", "2", "echo", "there"]));
+    let ended = ended(place.gpc(["run", "--peers", &peers, "--id", "0", "-n", "2", "echo", "there"]));
     ended.well(["there", "there"]);
     node.signal(Signal::TERM);
     node.ended();

@@ -1,0 +1,188 @@
+//! `gpc run --hosts`: nodes on other hosts, started by a replacement of ssh that runs its command on this machine. The
+//! head listens nowhere, so nodes reach it by the links that it has opened.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::support::*;
+
+/// The name of a host selects its behaviour.
+const STAND_IN: &str = r#"#!/bin/sh
+host=$1
+shift
+case $host in
+    down*) echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255;;
+    hang*) exec sleep 1000;;
+esac
+exec "$@"
+"#;
+
+/// A program that ignores SIGTERM, with a child in a session of its own.
+const STUBBORN: &str = "trap '' TERM; setsid sleep 1000 & echo up; while :; do sleep 1000; done";
+
+/// Returns the replacement of ssh.
+fn stand_in(place: &Place) -> String {
+    let path = place.path("rsh");
+    fs::write(&path, STAND_IN).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    path
+}
+
+/// Returns a run on these hosts, each process of which runs a script.
+fn over(place: &Place, words: &str, script: &str) -> Command {
+    place.script(&format!("--rsh {} --hosts {words}", stand_in(place)), script)
+}
+
+/// Returns the agent of a node, which has a thread of that name.
+#[track_caller]
+fn agent(place: &Place, id: u32) -> Process {
+    let has = |process: &Process| {
+        let tasks = fs::read_dir(format!("/proc/{}/task", process.pid.as_raw_nonzero()));
+        let names = tasks.into_iter().flatten().flatten().map(|task| task.path().join("comm"));
+        names.map(fs::read_to_string).any(|name| name.is_ok_and(|name| name == format!("gpc-{id}\n")))
+    };
+    until_some("the agent runs", || place.with("node --agent").into_iter().find(has))
+}
+
+#[test]
+fn programs_on_hosts_know_ranks_sizes_and_who_shares_a_host() {
+    let place = Place::new();
+    for (words, size, mapping) in [
+        ("a,b,c", 3, "(vector,(0,3,1))"),
+        ("a,b,c --per-host 2", 6, "(vector,(0,3,2))"),
+        ("h[1-9] --fan-out 2", 9, "(vector,(0,9,1))"),
+    ] {
+        let script = format!(
+            "{PMI} get PMI_process_mapping; [[ $line == *'value={mapping}'* ]] || echo \"$line\"
+             put k$PMI_RANK v$PMI_RANK; fence; get k0; [[ $line == *'value=v0'* ]] || echo \"$line\"
+             # The head knows the names: a node tells it over the link that the head has opened.
+             ask \"cmd=publish_name service=s$PMI_RANK port=p\"; [[ $line == *rc=0* ]] || echo \"$line\"
+             finalize; echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALNRANKS here in $PWD"
+        );
+        let ended = ended(over(&place, words, &script));
+        let (here, folder) = (if size == 6 { 2 } else { 1 }, std::env::current_dir().unwrap());
+        let line = |rank| {
+            let folder = folder.display();
+            format!("{rank} of {size}, {here} here in {folder}")
+        };
+        ended.well((0..size).map(line));
+        assert_eq!(ended.err, "");
+        place.nothing_left();
+    }
+}
+
+#[test]
+fn input_output_and_the_status_go_through_links_that_the_head_has_opened() {
+    let place = Place::new();
+    let script = "echo $PMI_RANK $(wc -c); [ $PMI_RANK != 2 ] || exit 9";
+    let mut command = over(&place, "a,b,c --tag-output --on-death notify", script);
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    run.write(&"x".repeat(200_000));
+    let ended = run.ended();
+    assert_eq!((ended.status, ended.err.as_str()), (9, "gpc: g1.2: ended with status 9\n"));
+    assert_eq!(ended.lines(), ["[g1.0] 0 200000", "[g1.1] 1 0", "[g1.2] 2 0"]);
+    // Two programs, with a number of processes for one of them.
+    let words = ["--hosts", "a,b", "-n", "1", "echo", "one", ":", "echo", "two"];
+    let rsh = stand_in(&place);
+    let both = super::support::ended(place.gpc(["run", "--rsh", &rsh].into_iter().chain(words)));
+    both.well(["one", "two", "two"]);
+    place.nothing_left();
+}
+
+#[test]
+fn every_host_that_cannot_be_started_is_named_and_nothing_runs() {
+    let place = Place::new();
+    let words = "a,down1,b,hang1,down2 --start-limit 2s";
+    let failed = ended(over(&place, words, &format!("echo > {}", place.path("ran"))));
+    let lines: Vec<&str> = failed.err.lines().collect();
+    assert_eq!((failed.status, lines[0]), (1, "gpc: 3 processes could not be started"), "{lines:?}");
+    for (line, why) in lines[1..].iter().zip([
+        "id 2, host down1: exit status 255: ssh: connect to host down1",
+        "id 4, host hang1: it did not answer within 2 s",
+        "id 5, host down2: exit status 255: ssh: connect to host down2",
+    ]) {
+        assert!(line.starts_with(why), "{lines:?}");
+    }
+    assert!(lines.len() == 4 && !fs::exists(place.path("ran")).unwrap(), "{lines:?}");
+    place.nothing_left();
+}
+
+#[test]
+fn a_head_that_is_killed_leaves_nothing_on_any_host() {
+    let place = Place::new();
+    let run = Run::start(over(&place, "h[1-7] --fan-out 2", STUBBORN));
+    run.says("up", 7);
+    place.domain_of(run.pid());
+    run.signal(Signal::KILL);
+    assert_eq!(run.ended().status, 137);
+    place.nothing_left();
+    // The first signal is passed on to the processes, the second one kills them.
+    let script = "trap 'echo told' TERM; setsid sleep 1000 & echo up; while :; do sleep 1000; done";
+    let run = Run::start(over(&place, "h[1-7] --fan-out 2", script));
+    run.says("up", 7);
+    run.signal(Signal::TERM);
+    run.says("told", 7);
+    run.signal(Signal::TERM);
+    assert_eq!(run.ended().status, 143);
+    place.nothing_left();
+}
+
+#[test]
+fn an_agent_that_is_killed_ends_the_job_and_its_host_is_named() {
+    let place = Place::new();
+    // The first one has started others, the last one none.
+    for id in [1, 7] {
+        let run = Run::start(over(&place, "h[1-7] --fan-out 2", STUBBORN));
+        run.says("up", 7);
+        place.domain_of(run.pid());
+        agent(&place, id).signal(Signal::KILL);
+        let ended = run.ended();
+        assert_eq!(ended.status, 1, "{}", ended.err);
+        // With a host, those below it are lost.
+        let whom = if id == 1 { "nodes 1-4 were" } else { "node 7 was" };
+        let why = format!("gpc: {whom} lost: host h{id}: killed by signal 9 (SIGKILL)");
+        assert!(ended.err.contains(&why), "{}", ended.err);
+        assert!(ended.err.contains(&format!("lost with node {id}")), "{}", ended.err);
+        place.nothing_left();
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_ends_the_job_on_all_hosts() {
+    let place = Place::new();
+    let run = Run::start(over(&place, "a,b,c", STUBBORN));
+    run.says("up", 3);
+    place.domain_of(run.pid());
+    place.member("g1.1").signal(Signal::KILL);
+    let ended = run.ended();
+    ended.failed(137, "gpc: g1.1: killed by signal 9 (SIGKILL)");
+    place.nothing_left();
+}
+
+#[test]
+fn a_run_that_ends_while_hosts_are_being_reached_leaves_nothing() {
+    let place = Place::new();
+    for signal in [Signal::KILL, Signal::INT] {
+        let run = Run::start(over(&place, "a,hang[1-3] --start-limit 10m", "true"));
+        until("hosts are being reached", || place.with("sleep 1000").len() >= 3);
+        run.signal(signal);
+        let ended = run.ended();
+        assert_eq!(ended.status, 128 + signal.as_raw(), "{}", ended.err);
+        place.nothing_left();
+    }
+}
+
+/// `--hosts` was the option for running nodes.
+#[test]
+fn a_file_of_running_nodes_is_not_a_list_of_hosts() {
+    let place = Place::new();
+    let peers = place.path("peers");
+    fs::write(&peers, "0 127.0.0.1:7000\n").unwrap();
+    let refused = ended(place.gpc(["run", "--hosts", &peers, "true"]));
+    assert_eq!(refused.status, 2);
+    assert!(refused.err.contains(&format!("join them with --peers {peers}")), "{}", refused.err);
+}
