@@ -28,7 +28,7 @@ use crate::protocol::Conversation;
 use crate::request::{Answer, Client};
 use crate::spec::{Block, Layout};
 use crate::start_error::StartError;
-use crate::supervisor::{Supervisor, SupervisorOrder};
+use crate::supervisor::{Recipients, Supervisor, SupervisorOrder};
 
 impl Engine {
     pub(super) fn carry_out(&mut self, output: Output) {
@@ -63,7 +63,7 @@ impl Engine {
             Output::Start(layout) => self.start(layout),
             Output::Kill { group, grace } => self.kill(group, grace),
             Output::Signal(group, signal) => {
-                self.send_order(SupervisorOrder::Signal { group, signal }, Vec::new())
+                self.send_order(SupervisorOrder::Signal { group, signal, to: Recipients::All }, Vec::new())
             }
             Output::Aborted { member, code, message } => {
                 self.event(HostEvent::Aborted { member, code, message });
@@ -127,8 +127,10 @@ impl Engine {
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let position = (local, neighbours.len());
+            let own_input = self.stdio.own_input.as_ref();
             let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
-                prepare(&layout, rank, &NodeInfo { me: self.me, position, domain: &self.name, port })
+                let node = NodeInfo { me: self.me, position, domain: &self.name, port, own_input };
+                prepare(&layout, rank, &node)
             });
             if let Err(error) = prepared.and_then(|prepared| self.begin(member, prepared)) {
                 self.started(member, Err(unprepared(&error)));
@@ -168,6 +170,9 @@ impl Engine {
             self.stdio.input.open(input, member.group);
             self.write_input();
         }
+        if let Some(process_group) = prepared.joins {
+            self.send_order(SupervisorOrder::Join { member, process_group }, Vec::new());
+        }
         self.send_order(prepared.order, prepared.theirs);
         Ok(())
     }
@@ -204,14 +209,14 @@ impl Engine {
         }
     }
 
-    pub(super) fn signal(&mut self, group: Option<GroupId>, signal: u8) {
+    pub(super) fn signal(&mut self, group: Option<GroupId>, signal: u8, to: Recipients) {
         let groups: Vec<GroupId> = match group {
             Some(group) => vec![group],
             None => self.domain.running(),
         };
         for group in groups {
             if self.nodes.len() == 1 {
-                self.send_order(SupervisorOrder::Signal { group, signal }, Vec::new());
+                self.send_order(SupervisorOrder::Signal { group, signal, to }, Vec::new());
                 continue;
             }
             let Some(calls) = &mut self.calls else { continue };

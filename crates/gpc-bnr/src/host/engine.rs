@@ -231,7 +231,7 @@ impl Engine {
             EngineMessage::Flush { answer } => self.stdio.flushes.push(answer),
             EngineMessage::Input { data, answer } => self.take_input(data, InputSender::Node(answer)),
             EngineMessage::Feed { data, done } => self.feed(data, done),
-            EngineMessage::Signal { group, signal } => self.signal(group, signal),
+            EngineMessage::Signal { group, signal, to } => self.signal(group, signal, to),
             EngineMessage::Written(result) => {
                 self.stdio.outflow.written();
                 if let Err(error) = result {
@@ -423,6 +423,7 @@ impl Engine {
         if let Some(layout) = self.local.groups.remove(&group)
             && layout.input
             && layout.node_of(0) == Some(self.me)
+            && self.stdio.own_input.is_none()
         {
             self.stdio.input.ended(group);
             self.write_input();

@@ -11,6 +11,16 @@ use rustix::io::Errno;
 
 use crate::names::GroupId;
 
+/// Standard input of a command, which rank 0 gets itself: it reads no more than it needs, and a terminal is a terminal.
+#[derive(Debug)]
+pub struct HostInput {
+    /// The descriptor.
+    pub descriptor: OwnedFd,
+    /// The process group that rank 0 joins, of this process's session, so that it may read the terminal of the session.
+    /// `None`: rank 0 leads a session of its own.
+    pub process_group: Option<u32>,
+}
+
 /// The sender of input, which waits until it is written.
 pub(super) enum InputSender {
     /// A thread of this process.

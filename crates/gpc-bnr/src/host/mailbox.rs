@@ -19,6 +19,7 @@ use crate::fault::Fault;
 use crate::names::GroupId;
 use crate::order::Order;
 use crate::request::{Answer, Request};
+use crate::supervisor::Recipients;
 
 /// Receives the answer to a request.
 pub(super) type AnswerCallback = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
@@ -42,7 +43,7 @@ pub(super) enum EngineMessage {
     /// Standard input for rank 0, at whatever node. No bytes mean its end.
     Feed { data: Bytes, done: SyncSender<io::Result<()>> },
     /// A signal for the processes of one group, or of all.
-    Signal { group: Option<GroupId>, signal: u8 },
+    Signal { group: Option<GroupId>, signal: u8, to: Recipients },
     /// The output writer has written a batch, or has failed.
     Written(io::Result<()>),
     /// Respond when all output of ended processes has been written.

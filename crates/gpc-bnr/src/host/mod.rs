@@ -54,8 +54,10 @@ use crate::domain::{Domain, Settings};
 use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::request::{Answer, Request};
+use crate::supervisor::Recipients;
 
 pub use self::events::HostEvent;
+pub use self::input::HostInput;
 pub use self::outflow::Writer;
 pub use self::serving::Serving;
 pub use self::settings::HostSettings;
@@ -108,7 +110,7 @@ impl Host {
         if let Some(shared) = &shared {
             shared.insert(&name, mailbox.clone());
         }
-        let engine = Engine::new(Parts {
+        let mut engine = Engine::new(Parts {
             poll,
             mailbox: mailbox.clone(),
             inbox,
@@ -125,6 +127,7 @@ impl Host {
             calls: shared.as_ref().and_then(|shared| shared.handles.get().copied()),
             caller: shared.as_ref().and_then(|shared| shared.caller.get().cloned()),
         });
+        engine.stdio.own_input = settings.input;
         let thread = spawn(engine, name.clone(), shared)?;
         Ok(Host { mailbox, name, events, thread: Some(thread), writer })
     }
@@ -169,7 +172,14 @@ impl Host {
     /// Sends a signal to the processes of one group, or of all groups.
     pub fn signal(&self, group: Option<GroupId>, signal: u8) {
         // A domain that has ended has no processes.
-        let _ = self.mailbox.send(EngineMessage::Signal { group, signal });
+        let _ = self.mailbox.send(EngineMessage::Signal { group, signal, to: Recipients::All });
+    }
+
+    /// Sends a signal that a terminal has sent to this process: to the processes of all groups that are not in the
+    /// process group of this process, as the one is that [reads the terminal](HostInput).
+    pub fn signal_others(&self, signal: u8) {
+        // A domain that has ended has no processes.
+        let _ = self.mailbox.send(EngineMessage::Signal { group: None, signal, to: Recipients::NotJoined });
     }
 
     /// Waits until all output of ended processes is written. Returns whether that was done within the limit.

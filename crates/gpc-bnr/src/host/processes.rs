@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::input::HostInput;
 use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
@@ -72,8 +73,10 @@ pub(super) struct PreparedProcess {
     pub(super) link: OwnedFd,
     pub(super) out: Output,
     pub(super) err: Output,
-    /// Standard input, if it is not empty.
+    /// Standard input, if this node passes it.
     pub(super) input: Option<OwnedFd>,
+    /// The process group that it joins.
+    pub(super) joins: Option<u32>,
 }
 
 /// Information about the node for the environment of a process.
@@ -84,6 +87,8 @@ pub(super) struct NodeInfo<'a> {
     pub(super) domain: &'a str,
     /// The port's address for processes that do not inherit a socket, and the secret that identifies this one.
     pub(super) port: Option<(String, String)>,
+    /// Standard input that rank 0 gets itself.
+    pub(super) own_input: Option<&'a HostInput>,
 }
 
 /// Creates the descriptors and the start order of a process.
@@ -96,7 +101,12 @@ pub(super) fn prepare(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> io::R
     rustix::io::ioctl_fionbio(&ours, true)?;
     let (out, their_out) = output(member, Stream::Out)?;
     let (err, their_err) = output(member, Stream::Err)?;
-    let (input, their_in) = input(layout.input && rank == 0)?;
+    let reads = layout.input && rank == 0;
+    let own_input = node.own_input.filter(|_| reads);
+    let (input, their_in) = match own_input {
+        Some(own) => (None, own.descriptor.try_clone()?),
+        None => input(reads)?,
+    };
     Ok(PreparedProcess {
         order: order(layout, rank, node),
         theirs: vec![their_in, their_out, their_err, theirs],
@@ -104,6 +114,7 @@ pub(super) fn prepare(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> io::R
         out,
         err,
         input,
+        joins: own_input.and_then(|own| own.process_group),
     })
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 
 use chained_gpc::trees::Id;
 
+use super::input::HostInput;
 use super::outflow::Writer;
 use super::serving::Serving;
 use super::supervisor::SupervisorCommand;
@@ -29,6 +30,9 @@ pub struct HostSettings {
     pub output: Option<Writer>,
     /// The node that reaches the others, with [`Serving::attach`] called; `None` for a domain of one node.
     pub serving: Option<Serving>,
+    /// Standard input for rank 0, if that process is on this node. Without it, a [`Feeder`](super::Feeder) passes the
+    /// input.
+    pub input: Option<HostInput>,
     /// Whether processes connect to a loopback port, for programs that do not know `PMI_FD`.
     pub pmi_port: bool,
 }
@@ -45,6 +49,7 @@ impl HostSettings {
             tools: None,
             output: None,
             serving: None,
+            input: None,
             pmi_port: false,
         }
     }

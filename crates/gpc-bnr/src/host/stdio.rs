@@ -5,13 +5,15 @@ use std::sync::mpsc::SyncSender;
 
 use chained_gpc::{Deferred, Reply};
 
-use super::input::InputQueue;
+use super::input::{HostInput, InputQueue};
 use super::outflow::Outflow;
 use super::processes::Output;
 
 /// Input and output.
 pub(super) struct Stdio {
     pub(super) input: InputQueue,
+    /// Standard input that rank 0 gets itself.
+    pub(super) own_input: Option<HostInput>,
     /// Pipes of processes, by number.
     pub(super) outputs: BTreeMap<u64, Output>,
     pub(super) outflow: Outflow,
@@ -27,6 +29,7 @@ impl Stdio {
     pub(super) fn new(outflow: Outflow) -> Stdio {
         Stdio {
             input: InputQueue::default(),
+            own_input: None,
             outputs: BTreeMap::new(),
             outflow,
             flushes: Vec::new(),

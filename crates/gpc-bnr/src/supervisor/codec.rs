@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-use super::orders::{SupervisorEvent, SupervisorOrder};
+use super::orders::{Recipients, SupervisorEvent, SupervisorOrder};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member};
 use crate::start_error::StartError;
@@ -16,7 +16,7 @@ use crate::start_error::StartError;
 pub(super) const FRAME_MAX: usize = 8 << 20;
 
 /// The first message of a supervisor: its version. The last number changes with the format of the frames.
-pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 2");
+pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 3");
 
 /// Appends the first frame: the [`HELLO`], or the reason why the supervisor cannot work.
 pub(super) fn put_hello(out: &mut BytesMut, text: &str) {
@@ -136,10 +136,16 @@ fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bo
             put_optional(out, wdir.as_deref());
             out.put_u64_le(bind.map_or(u64::MAX, |bind| bind as u64));
         }
-        SupervisorOrder::Signal { group, signal } => {
+        SupervisorOrder::Signal { group, signal, to } => {
             out.put_u8(2);
             out.put_u32_le(group.0);
             out.put_u8(*signal);
+            out.put_u8(u8::from(*to == Recipients::NotJoined));
+        }
+        SupervisorOrder::Join { member, process_group } => {
+            out.put_u8(5);
+            put_member(out, *member);
+            out.put_u32_le(*process_group);
         }
         SupervisorOrder::Kill { group, grace } => {
             out.put_u8(3);
@@ -182,7 +188,9 @@ pub(super) fn get_message(mut body: Bytes) -> Result<SupervisorMessage, CodecErr
         }
         2 => {
             let group = GroupId(get_u32(body)?);
-            SupervisorMessage::Order(SupervisorOrder::Signal { group, signal: get_u8(body)? }, 0)
+            let signal = get_u8(body)?;
+            let to = if get_u8(body)? == 1 { Recipients::NotJoined } else { Recipients::All };
+            SupervisorMessage::Order(SupervisorOrder::Signal { group, signal, to }, 0)
         }
         3 => {
             let group = GroupId(get_u32(body)?);
@@ -191,6 +199,11 @@ pub(super) fn get_message(mut body: Bytes) -> Result<SupervisorMessage, CodecErr
             SupervisorMessage::Order(SupervisorOrder::Kill { group, grace: is_given.then_some(grace) }, 0)
         }
         4 => SupervisorMessage::Refused(get_member(body)?, get_i32(body)?),
+        5 => {
+            let member = get_member(body)?;
+            let process_group = get_u32(body)?;
+            SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, 0)
+        }
         _ => return Err(CodecError("an order that there is not")),
     };
     if body.is_empty() { Ok(message) } else { Err(LONG) }

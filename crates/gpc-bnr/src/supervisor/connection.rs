@@ -110,7 +110,7 @@ impl Connection {
             SupervisorOrder::Start { member, .. } if is_full => {
                 SupervisorMessage::Refused(member, Errno::AGAIN.raw_os_error())
             }
-            SupervisorOrder::Signal { .. } if is_full => return,
+            SupervisorOrder::Signal { .. } | SupervisorOrder::Join { .. } if is_full => return,
             order => SupervisorMessage::Order(order, u8::try_from(descriptors.len()).unwrap_or_default()),
         };
         if self.messages.back().is_none_or(|last| !last.takes(self.at_once)) {

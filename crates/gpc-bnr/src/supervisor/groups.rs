@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal};
 
 use super::cgroup::Cgroup;
 use super::killing::{KillAction, Killing, PAUSE, PAUSE_MAX, STUBBORN};
-use super::orders::SupervisorEvent;
+use super::orders::{Recipients, SupervisorEvent};
 use super::system::{EndedChild, Machine, System};
 use super::tree::Variable;
 use super::{EMPTY_LIMIT, GROUP, env_value};
@@ -59,6 +59,8 @@ struct Group {
     /// The value of [`GROUP`] in the environment of its processes.
     tag: Option<Vec<u8>>,
     running: BTreeMap<Rank, Pid>,
+    /// Processes that are in a process group of others, which gets no signal here.
+    joined: HashSet<Pid>,
     /// Process groups of its processes, including ended ones.
     process_groups: HashSet<Pid>,
     killing: Option<Killing>,
@@ -88,15 +90,15 @@ impl<S: System> Groups<S> {
         }
     }
 
-    /// Adds a process that was started.
-    pub(super) fn insert(&mut self, member: Member, pid: Pid, env: &[(Vec<u8>, Vec<u8>)]) {
+    /// Adds a process that was started; `is_joined`: in a process group of others.
+    pub(super) fn insert(&mut self, member: Member, pid: Pid, env: &[(Vec<u8>, Vec<u8>)], is_joined: bool) {
         self.childless = false;
         let group = self.groups.entry(member.group).or_default();
         if group.tag.is_none() {
             group.tag = env_value(env, GROUP).map(<[u8]>::to_vec);
         }
         group.running.insert(member.rank, pid);
-        group.process_groups.insert(pid);
+        if is_joined { &mut group.joined } else { &mut group.process_groups }.insert(pid);
         self.running.insert(pid, member);
     }
 
@@ -110,6 +112,7 @@ impl<S: System> Groups<S> {
                     let Some(member) = self.running.remove(&pid) else { continue };
                     if let Some(group) = self.groups.get_mut(&member.group) {
                         group.running.remove(&member.rank);
+                        group.joined.remove(&pid);
                     }
                     tell(SupervisorEvent::Ended(member, self.exit(member.group, exit)));
                 }
@@ -134,14 +137,19 @@ impl<S: System> Groups<S> {
 
     /// Sends a signal to the process group of each running process. SIGTSTP becomes SIGSTOP: the system drops SIGTSTP
     /// in an orphaned process group, and a group with a session of its own is one.
-    pub(super) fn signal(&mut self, group: GroupId, signal: u8) {
+    pub(super) fn signal(&mut self, group: GroupId, signal: u8, to: Recipients) {
         let signal = match Signal::from_named_raw(signal.into()) {
             Some(Signal::TSTP) => Signal::STOP,
             Some(signal) => signal,
             None => return,
         };
-        for pid in self.groups.get(&group).into_iter().flat_map(|group| group.running.values()) {
-            self.system.signal_process_group(*pid, signal);
+        let Some(group) = self.groups.get(&group) else { return };
+        for pid in group.running.values() {
+            match (group.joined.contains(pid), to) {
+                (false, _) => self.system.signal_process_group(*pid, signal),
+                (true, Recipients::All) => self.system.signal_child(*pid, signal),
+                (true, Recipients::NotJoined) => {}
+            }
         }
     }
 
@@ -263,10 +271,21 @@ impl<S: System> Groups<S> {
         last.map_or(Owner::Nobody, |id| Owner::Group(*id))
     }
 
-    /// Sends SIGTERM to the process groups of a group. Records the descendants first, since their parents may end.
+    /// Sends SIGTERM to the process groups of a group, and to the processes in a process group of others. Records the
+    /// descendants first, since their parents may end.
     fn terminate(&mut self, id: GroupId) {
-        self.record_descendants(id);
+        let below = self.record_descendants(id);
         self.signal_process_groups(id, Signal::TERM);
+        let joined = self.groups.get(&id).map(|group| group.joined.clone()).unwrap_or_default();
+        for pid in joined {
+            let shared = self.system.process_group(pid);
+            self.system.signal_child(pid, Signal::TERM);
+            for (pid, parent) in &below {
+                if self.system.process_group(*pid) == shared {
+                    self.system.signal_below(*parent, *pid, Signal::TERM);
+                }
+            }
+        }
     }
 
     /// Sends SIGKILL to all processes of a group.

@@ -9,7 +9,8 @@
 //! ends.
 //!
 //! # What ends with a group
-//! Each started process leads a session of its own, and so a process group. A kill sends SIGTERM to those process
+//! Each started process leads a session of its own, and so a process group. One that reads a terminal is in the process
+//! group of the command instead, and gets signals alone. A kill sends SIGTERM to those process
 //! groups. After the grace period it sends SIGKILL to them and to each descendant, repeatedly, until none is left.
 //!
 //! A descendant whose parent still runs belongs to its parent's group. The group of an adopted descendant is the first
@@ -60,7 +61,7 @@ mod tree;
 use std::time::Duration;
 
 pub use handle::Supervisor;
-pub use orders::{SupervisorEvent, SupervisorOrder};
+pub use orders::{Recipients, SupervisorEvent, SupervisorOrder};
 pub use process::{run, stdin_control};
 pub(crate) use start::check;
 

@@ -27,12 +27,23 @@ pub enum SupervisorOrder {
         /// The core to bind it to: an index into the cores that the supervisor may use, modulo their number.
         bind: Option<usize>,
     },
-    /// Sends a signal to the process groups of a group's running processes.
+    /// Makes a process that is started after this join a process group of the supervisor's session, instead of leading
+    /// a session of its own: that of a terminal, which it reads.
+    Join {
+        /// The process.
+        member: Member,
+        /// The process group.
+        process_group: u32,
+    },
+    /// Sends a signal to the process groups of a group's running processes. A process that has joined another process
+    /// group gets it alone.
     Signal {
         /// The group.
         group: GroupId,
         /// The signal's number. An unknown number is ignored.
         signal: u8,
+        /// The processes that get it.
+        to: Recipients,
     },
     /// Kills a group and all that it has left behind: SIGTERM, then SIGKILL after the grace period. Answered by
     /// [`SupervisorEvent::Emptied`]; two of these orders may share one answer.
@@ -44,10 +55,21 @@ pub enum SupervisorOrder {
     },
 }
 
+/// Processes that get a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Recipients {
+    /// All processes of the group.
+    #[default]
+    All,
+    /// Those that have not joined another process group: the terminal has sent it to these.
+    NotJoined,
+}
+
 /// An event at the supervisor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SupervisorEvent {
-    /// A process was started. The number is its process id, which is also that of its process group.
+    /// A process was started. The number is its process id, which is also that of its process group unless it joined
+    /// another.
     Started(Member, u32),
     /// A process cannot be started.
     NotStarted(Member, StartError),

@@ -11,7 +11,7 @@ use bytes::{Buf as _, BytesMut};
 use chained_gpc::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{getpid, set_child_subreaper};
+use rustix::process::{Pid, getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
@@ -98,6 +98,8 @@ struct Process {
     /// Descriptors received for the orders in `frames`.
     descriptors: VecDeque<OwnedFd>,
     starter: Starter,
+    /// The process that joins a process group, and that process group, until it is started.
+    joins: Option<(Member, Pid)>,
     groups: Groups,
     events: BytesMut,
 }
@@ -121,6 +123,7 @@ impl Process {
             frames: Frames::default(),
             descriptors: VecDeque::new(),
             starter,
+            joins: None,
             groups: Groups::new(Machine),
             events: BytesMut::new(),
         })
@@ -206,13 +209,20 @@ impl Process {
                         let message = "a process is to be started without its four descriptors";
                         return Err(io::Error::new(ErrorKind::InvalidData, message));
                     }
+                    let joins = self.joins.take_if(|(joins, _)| *joins == member);
+                    let process_group = joins.map(|(_, process_group)| process_group);
+                    let wdir = wdir.as_deref();
                     let program =
-                        Program { program: &program, args: &args, env: &env, wdir: wdir.as_deref(), bind };
+                        Program { program: &program, args: &args, env: &env, wdir, bind, process_group };
                     let event = self.start(member, &program);
                     put_event(&mut self.events, &event);
                 }
-                SupervisorMessage::Order(SupervisorOrder::Signal { group, signal }, _) => {
-                    self.groups.signal(group, signal)
+                SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, _) => {
+                    let process_group = i32::try_from(process_group).ok().and_then(Pid::from_raw);
+                    self.joins = process_group.map(|process_group| (member, process_group));
+                }
+                SupervisorMessage::Order(SupervisorOrder::Signal { group, signal, to }, _) => {
+                    self.groups.signal(group, signal, to);
                 }
                 SupervisorMessage::Order(SupervisorOrder::Kill { group, grace }, _) => {
                     self.groups.kill(group, self.clock.now(), grace);
@@ -235,7 +245,8 @@ impl Process {
         }
         match self.starter.start(program, [stdin, stdout, stderr, link]) {
             Ok(pid) => {
-                self.groups.insert(member, pid, program.env);
+                let is_joined = program.process_group.is_some();
+                self.groups.insert(member, pid, program.env, is_joined);
                 SupervisorEvent::Started(member, pid.as_raw_nonzero().get().cast_unsigned())
             }
             Err(error) => SupervisorEvent::NotStarted(member, error),

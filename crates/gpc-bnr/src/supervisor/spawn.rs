@@ -1,4 +1,4 @@
-//! Starts a process with `posix_spawn`, in a session of its own. The standard library can set a session only by a fork.
+//! Starts a process with `posix_spawn`, in a session of its own or in a given process group. The standard library can set a session only by a fork.
 //! A fork takes longer the larger this process is. After a fork, the C library's `execvp` also passes a file that the
 //! system refuses to the shell.
 #![allow(unsafe_code)]
@@ -22,6 +22,8 @@ pub(super) struct Image {
     pub(super) env: Vec<CString>,
     /// Working directory; `None` is that of this process.
     pub(super) wdir: Option<CString>,
+    /// Process group of this session that it joins; `None` is a session of its own.
+    pub(super) process_group: Option<Pid>,
 }
 
 /// Starts the image. The process gets each descriptor under the number beside it.
@@ -40,7 +42,7 @@ pub(super) fn spawn(image: &Image, descriptors: &[(BorrowedFd<'_>, RawFd)]) -> i
         // SAFETY: `actions` is initialized, and copies the path.
         checked(unsafe { libc::posix_spawn_file_actions_addchdir_np(&raw mut actions.0, wdir.as_ptr()) })?;
     }
-    let attributes = Attributes::new()?;
+    let attributes = Attributes::new(image.process_group)?;
     let (args, env) = (pointers(&image.args), pointers(&image.env));
     let mut pid = 0;
     // SAFETY: all pointers are valid until the call returns, the lists end with a null pointer, and the strings are
@@ -87,15 +89,17 @@ impl Drop for Actions {
     }
 }
 
-/// Attributes of the process: it leads a session, blocks no signal, and SIGPIPE, which Rust programs ignore, has its
-/// default action.
+/// Attributes of the process: it leads a session or joins a process group, blocks no signal, and SIGPIPE, which Rust
+/// programs ignore, has its default action.
 struct Attributes(posix_spawnattr_t);
 
 impl Attributes {
-    fn new() -> io::Result<Attributes> {
-        let flags = libc::POSIX_SPAWN_SETSID as c_int
-            | libc::POSIX_SPAWN_SETSIGMASK as c_int
-            | libc::POSIX_SPAWN_SETSIGDEF as c_int;
+    fn new(process_group: Option<Pid>) -> io::Result<Attributes> {
+        let place = match process_group {
+            Some(_) => libc::POSIX_SPAWN_SETPGROUP as c_int,
+            None => libc::POSIX_SPAWN_SETSID as c_int,
+        };
+        let flags = place | libc::POSIX_SPAWN_SETSIGMASK as c_int | libc::POSIX_SPAWN_SETSIGDEF as c_int;
         let mut attributes = MaybeUninit::uninit();
         let (none, mut pipe) = (signals(), signals());
         // SAFETY: the first call initializes the attributes; if it fails, they are not used. The signal sets are
@@ -106,6 +110,10 @@ impl Attributes {
             libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
             checked(libc::posix_spawnattr_setsigmask(&raw mut attributes.0, &raw const none))?;
             checked(libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, &raw const pipe))?;
+            if let Some(group) = process_group {
+                let group = group.as_raw_nonzero().get();
+                checked(libc::posix_spawnattr_setpgroup(&raw mut attributes.0, group))?;
+            }
             checked(libc::posix_spawnattr_setflags(&raw mut attributes.0, flags as _))?;
             Ok(attributes)
         }

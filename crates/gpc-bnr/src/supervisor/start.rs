@@ -1,4 +1,4 @@
-//! Starts one process, in a session of its own.
+//! Starts one process, in a session of its own unless it reads a terminal.
 //!
 //! If Linux groups processes automatically (`sched_autogroup_enabled`), it shares the processors among sessions first.
 //! In the session of a busy shell, all processes of a job together would get as much as one of the shell's other
@@ -41,6 +41,7 @@ pub(super) struct Program<'a> {
     pub(super) env: &'a [(Vec<u8>, Vec<u8>)],
     pub(super) wdir: Option<&'a [u8]>,
     pub(super) bind: Option<usize>,
+    pub(super) process_group: Option<Pid>,
 }
 
 /// State shared by all starts.
@@ -119,6 +120,7 @@ impl Starter {
             args: words.iter().copied().chain(args).map(CString::new).collect::<Result<_, _>>()?,
             env: self.environment_of(program)?,
             wdir: program.wdir.map(CString::new).transpose()?,
+            process_group: program.process_group,
         };
         let socket = self.socket.as_raw_fd();
         let descriptors = [(stdin, 0), (stdout, 1), (stderr, 2), (link, socket)];

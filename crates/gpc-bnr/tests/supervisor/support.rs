@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use gpc_bnr::Exit;
 use gpc_bnr::names::{GroupId, Member};
-use gpc_bnr::supervisor::{Supervisor, SupervisorEvent, SupervisorOrder, run, stdin_control};
+use gpc_bnr::supervisor::{Recipients, Supervisor, SupervisorEvent, SupervisorOrder, run, stdin_control};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Time limit for everything, on a busy machine.
@@ -145,7 +145,10 @@ impl Harness {
     }
 
     pub(crate) fn signal(&mut self, group: u32, signal: u8) {
-        self.supervisor.order(SupervisorOrder::Signal { group: GroupId(group), signal }, Vec::new());
+        self.supervisor.order(
+            SupervisorOrder::Signal { group: GroupId(group), signal, to: Recipients::All },
+            Vec::new(),
+        );
         self.supervisor.flush().unwrap();
     }
 

@@ -121,7 +121,7 @@ pub enum StdinKind {
     /// Rank 0
     #[value(name = "0")]
     First,
-    /// No rank: this command reads nothing, and can stand in a loop that reads the same input
+    /// No rank
     None,
 }
 
@@ -149,8 +149,7 @@ const RUN_EXAMPLES: &str = "\
 The processes are one group, whose ranks go through the programs in the order in which they stand
 here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
 by the crate gpc-bnr. Programs of Open MPI need PMIx, and end the job with status 1. Rank 0 reads the
-standard input of this command, the others read nothing. In a loop that reads a list, that would
-take the rest of the list: say --stdin none there.
+standard input of this command, the others read nothing.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT are sent on to all processes, and SIGTSTP as
 SIGSTOP; a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9,
@@ -165,7 +164,7 @@ Examples:
   gpc run -n 4 --tag-output ./hello              who has written which line
   gpc run -n 1 ./leader : -n 7 ./worker --fast   two programs in one group
   gpc run -n 64 --env OMP_NUM_THREADS=1 --bind core --time-limit 1h ./solve < input
-  while read h; do gpc run --stdin none echo $h; done < list
+  while read h; do gpc run --stdin none ./check $h; done < list
   gpc run -n 6 --nodes 3 ./hello                 three nodes, each a process of this machine
   gpc run --hosts a,b[01-64] --per-host 2 ./hello   130 processes, started by ssh
   gpc run -n 64 --peers peers.txt --id 0 --secret-file job.secret ./hello

@@ -27,6 +27,8 @@ pub(super) trait Head {
     fn drain(&self, limit: Duration) -> bool;
     /// Sends a signal to the processes of all groups.
     fn signal_all(&self, signal: u8);
+    /// Sends a signal to the processes that are not in the process group of this process.
+    fn signal_others(&self, signal: u8);
     /// Begins to read standard input for rank 0.
     fn read_input(&self) -> Reading;
 }
@@ -54,6 +56,10 @@ impl Head for Host {
 
     fn signal_all(&self, signal: u8) {
         self.signal(None::<GroupId>, signal);
+    }
+
+    fn signal_others(&self, signal: u8) {
+        self.signal_others(signal);
     }
 
     fn read_input(&self) -> Reading {

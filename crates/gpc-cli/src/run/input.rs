@@ -1,4 +1,9 @@
-//! Reads standard input for rank 0.
+//! Standard input for rank 0.
+//!
+//! If rank 0 runs below this process, it gets the descriptor itself. So nothing is read that rank 0 does not read, and a
+//! terminal is a terminal. With the terminal of this session rank 0 joins the process group of this command: what a
+//! shell does with the job (foreground, background, stop, interrupt) it does with both. Otherwise a thread reads, and
+//! the node of rank 0 writes into a pipe.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Read, Stdin};
@@ -8,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use gpc_bnr::host::Feeder;
+use gpc_bnr::host::{Feeder, HostInput};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::getpgrp;
-use rustix::termios::tcgetpgrp;
+use rustix::process::{getpgrp, getsid};
+use rustix::termios::{tcgetpgrp, tcgetsid};
 
 use crate::refused::Refused;
 use crate::say;
@@ -40,11 +45,72 @@ impl Reading {
     }
 }
 
+/// How rank 0 gets standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StdinSource {
+    /// No process reads it.
+    None,
+    /// Rank 0 gets the descriptor.
+    Passed,
+    /// Rank 0 gets the descriptor of the session's terminal, and joins the process group of this command.
+    Terminal,
+    /// This command reads it and passes the bytes.
+    Fed,
+}
+
+/// The node of rank 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReaderPlace {
+    /// This process, which is the only node.
+    Only,
+    /// This process, which is one of several nodes.
+    Here,
+    /// Another process.
+    Elsewhere,
+}
+
+impl StdinSource {
+    /// Returns the way to rank 0 at this place.
+    ///
+    /// # Errors
+    /// If rank 0 cannot read standard input, since it is a directory.
+    pub(super) fn new(place: ReaderPlace) -> Result<StdinSource, Refused> {
+        check()?;
+        let stdin = io::stdin();
+        Ok(match (place, stdin.is_terminal()) {
+            (ReaderPlace::Only, true) if is_of_session(&stdin) => StdinSource::Terminal,
+            // No job control applies to a terminal of another session.
+            (ReaderPlace::Only, _) | (ReaderPlace::Here, false) => StdinSource::Passed,
+            // A command that a terminal stops would be taken for lost by the other nodes.
+            (ReaderPlace::Here, true) | (ReaderPlace::Elsewhere, _) => StdinSource::Fed,
+        })
+    }
+
+    /// Returns what the domain needs, if rank 0 gets the descriptor.
+    ///
+    /// # Errors
+    /// If this process has no descriptor left.
+    pub(super) fn host_input(self) -> io::Result<Option<HostInput>> {
+        let process_group = match self {
+            StdinSource::None | StdinSource::Fed => return Ok(None),
+            StdinSource::Passed => None,
+            StdinSource::Terminal => Some(getpgrp().as_raw_nonzero().get().cast_unsigned()),
+        };
+        let descriptor = io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(Some(HostInput { descriptor, process_group }))
+    }
+}
+
+/// Whether a terminal is the one that controls the session of this process.
+fn is_of_session(terminal: &Stdin) -> bool {
+    matches!((tcgetsid(terminal), getsid(None)), (Ok(of_terminal), Ok(own)) if of_terminal == own)
+}
+
 /// Rejects a standard input that rank 0 cannot read, before anything is started.
 ///
 /// # Errors
 /// If it is a directory.
-pub(super) fn check() -> Result<(), Refused> {
+fn check() -> Result<(), Refused> {
     let is_folder = io::stdin().as_fd().try_clone_to_owned().and_then(|input| File::from(input).metadata());
     match is_folder.is_ok_and(|there| there.is_dir()) {
         true => {

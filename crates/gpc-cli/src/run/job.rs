@@ -17,10 +17,10 @@ use signal_hook::consts::SIGTSTP;
 use super::exits::Exits;
 use super::failures::{Failures, not_started};
 use super::head::Head;
-use super::input::Reading;
+use super::input::{Reading, StdinSource};
 use super::places::Places;
 use super::plan::RunPlan;
-use super::signals::{self, Signals};
+use super::signals::{self, Arrived, Signals};
 use crate::say;
 
 /// Interval at which a waiting command checks for signals: too short for a person to notice.
@@ -157,7 +157,7 @@ impl<'a, H: Head> Job<'a, H> {
             specs: self.plan.specs.clone(),
             preputs: Vec::new(),
             on_death: self.plan.on_death,
-            input: self.plan.input,
+            input: self.plan.input != StdinSource::None,
         };
         let callback = move |answer| {
             // The receiver may be gone.
@@ -173,8 +173,8 @@ impl<'a, H: Head> Job<'a, H> {
             }
             progress.waiting();
             while let Some(signal) = self.signals.next(Duration::ZERO) {
-                if signals::ends(signal) {
-                    return Err(JobEnd::Signalled(signal));
+                if signal.ends() {
+                    return Err(JobEnd::Signalled(signal.number));
                 }
             }
             while let Ok(event) = self.host.events().try_recv() {
@@ -211,7 +211,7 @@ impl<'a, H: Head> Job<'a, H> {
     /// Waits until the group, and all groups that it has spawned, have ended.
     fn watch(&mut self, first: GroupId) -> Result<JobEnd, JobEnd> {
         self.subscribe(first, self.plan.count())?;
-        if self.plan.input {
+        if self.plan.input == StdinSource::Fed {
             self.reading = self.host.read_input();
         }
         loop {
@@ -294,12 +294,17 @@ impl<'a, H: Head> Job<'a, H> {
     }
 
     /// Forwards a signal.
-    fn signal(&mut self, signal: i32) -> Result<(), JobEnd> {
-        if signals::ends(signal) && self.asked.replace(signal).is_some() {
+    fn signal(&mut self, arrived: Arrived) -> Result<(), JobEnd> {
+        let signal = arrived.number;
+        if arrived.ends() && self.asked.replace(signal).is_some() {
             return Err(JobEnd::Signalled(signal));
         }
         let Ok(number) = u8::try_from(signal) else { return Ok(()) };
-        self.host.signal_all(number);
+        match arrived.by_terminal {
+            // A process that reads the terminal has it already.
+            true => self.host.signal_others(number),
+            false => self.host.signal_all(number),
+        }
         // If the head is stopped, other nodes take it for lost.
         if signal == SIGTSTP && self.plan.node_count() == 1 {
             // The answer arrives after the signal has been sent.
@@ -395,7 +400,7 @@ impl<'a, H: Head> Job<'a, H> {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             }
-            if std::iter::from_fn(|| self.signals.next(Duration::ZERO)).any(signals::ends) {
+            if std::iter::from_fn(|| self.signals.next(Duration::ZERO)).any(Arrived::ends) {
                 return;
             }
         }
@@ -409,8 +414,8 @@ impl<'a, H: Head> Job<'a, H> {
             }
             // No process is left to receive a signal.
             while let Some(signal) = self.signals.next(Duration::ZERO) {
-                if signals::ends(signal) {
-                    return Err(JobEnd::Signalled(signal));
+                if signal.ends() {
+                    return Err(JobEnd::Signalled(signal.number));
                 }
             }
             self.check_time()?;

@@ -52,6 +52,7 @@ impl Nodes {
         let mut settings = HostSettings::new(supervisor_command()?);
         settings.limits = plan.limits;
         settings.pmi_port = plan.pmi_port;
+        settings.input = plan.input.host_input()?;
         let mut nodes = Nodes::default();
         let builder = match &plan.nodes {
             NodePlacement::OwnNode => return Ok((nodes, settings)),

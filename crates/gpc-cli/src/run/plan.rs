@@ -10,7 +10,7 @@ use gpc_bnr::{Limits, OnDeath, Spec};
 use gpc_launch::remote::RemotePlan;
 use gpc_trees::Id;
 
-use super::input;
+use super::input::{ReaderPlace, StdinSource};
 use super::output::OutputPlan;
 use crate::args::run::{BindKind, EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::duration::Span;
@@ -66,8 +66,8 @@ pub(super) struct RunPlan {
     pub(super) time_limit: Option<Span>,
     pub(super) pmi_port: bool,
     pub(super) env_for: Option<EnvForKind>,
-    /// Whether rank 0 reads standard input.
-    pub(super) input: bool,
+    /// How rank 0 gets standard input.
+    pub(super) input: StdinSource,
     pub(super) limits: Limits,
 }
 
@@ -91,10 +91,10 @@ impl RunPlan {
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the processes".into());
         }
-        let input = args.stdin == StdinKind::First;
-        if input {
-            input::check()?;
-        }
+        let input = match args.stdin {
+            StdinKind::None => StdinSource::None,
+            StdinKind::First => StdinSource::new(reader_place(&nodes))?,
+        };
         let output = OutputPlan::new(&args.output)?;
         let far = matches!(nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_));
         if output.has_host() && far {
@@ -169,6 +169,15 @@ fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refuse
         env: program.variables(|name| std::env::var_os(name)),
         info: folder.into_iter().chain(core).collect(),
     })
+}
+
+/// Returns the node of rank 0, which is on the first node that runs processes.
+fn reader_place(nodes: &NodePlacement) -> ReaderPlace {
+    match nodes {
+        NodePlacement::OwnNode => ReaderPlace::Only,
+        NodePlacement::Launched(_) => ReaderPlace::Here,
+        NodePlacement::Joined(_) | NodePlacement::Hosts(_) => ReaderPlace::Elsewhere,
+    }
 }
 
 fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {

@@ -8,6 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 
 use crate::limits::cannot_start;
@@ -15,10 +17,28 @@ use crate::limits::cannot_start;
 /// Signals that are forwarded.
 const SENT_ON: [i32; 7] = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
+/// `si_code` of a signal that the kernel has sent by itself, as a terminal does to its foreground process group.
+const BY_KERNEL: i32 = 0x80;
+
+/// A signal that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Arrived {
+    pub(super) number: i32,
+    /// Whether a terminal has sent it to the whole process group of this process.
+    pub(super) by_terminal: bool,
+}
+
+impl Arrived {
+    /// Whether it requests the end of the job.
+    pub(super) fn ends(self) -> bool {
+        ends(self.number)
+    }
+}
+
 /// Signals in order of arrival.
 #[derive(Debug)]
 pub(super) struct Signals {
-    come: Receiver<i32>,
+    come: Receiver<Arrived>,
     /// The last signal that requests the end of the job; 0 before.
     ending: Arc<AtomicI32>,
 }
@@ -32,17 +52,19 @@ impl Signals {
     pub(super) fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let heard = SENT_ON.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-        let mut signals = signal_hook::iterator::Signals::new(heard)?;
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(heard)?;
         let (tell, come) = mpsc::channel();
         let ending = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&ending);
         let thread = thread::Builder::new().name("gpc-signals".into()).spawn(move || {
             // Ends with this process; the receiver may be gone before.
-            for signal in &mut signals {
-                if ends(signal) {
-                    seen.store(signal, Ordering::Release);
+            for info in &mut signals {
+                let number = info.si_signo;
+                let arrived = Arrived { number, by_terminal: info.si_code == BY_KERNEL };
+                if arrived.ends() {
+                    seen.store(number, Ordering::Release);
                 }
-                let _ = tell.send(signal);
+                let _ = tell.send(arrived);
             }
         });
         thread.map_err(cannot_start("a thread"))?;
@@ -51,7 +73,7 @@ impl Signals {
 
     /// Signals that the test sends.
     #[cfg(test)]
-    pub(super) fn played() -> (mpsc::Sender<i32>, Signals) {
+    pub(super) fn played() -> (mpsc::Sender<Arrived>, Signals) {
         let (tell, come) = mpsc::channel();
         (tell, Signals { come, ending: Arc::default() })
     }
@@ -67,7 +89,7 @@ impl Signals {
     }
 
     /// Returns the next signal, if one arrives within the limit.
-    pub(super) fn next(&self, limit: Duration) -> Option<i32> {
+    pub(super) fn next(&self, limit: Duration) -> Option<Arrived> {
         self.come.recv_timeout(limit).ok()
     }
 }
@@ -80,7 +102,7 @@ fn ignored() -> u64 {
 }
 
 /// Whether a signal requests the end of the job.
-pub(super) fn ends(signal: i32) -> bool {
+fn ends(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM | SIGHUP)
 }
 

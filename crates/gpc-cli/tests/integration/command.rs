@@ -192,7 +192,9 @@ fn a_loop_keeps_its_list_where_a_run_reads_no_input() {
     let lines = |option: &str| {
         shell(&format!("printf 'a\nb\nc\n' | while read h; do $gpc run {option} -n 1 echo $h; done")).1
     };
-    assert_eq!(lines("--stdin none"), "a\nb\nc\n");
+    assert_eq!([lines("--stdin none"), lines(""), lines("--nodes 2")], ["a\nb\nc\n"; 3]);
+    let some = shell("printf 'a\nb\nc\n' | { $gpc run -n 2 bash -c 'read h; echo $h'; cat; }");
+    assert_eq!(some.1.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), ["a", "b", "c"]);
     let reads = shell("printf 'a\nb\n' | $gpc run --stdin 0 -n 2 cat");
     assert_eq!(reads, (Some(0), "a\nb\n".into(), String::new()), "rank 0 alone, as by default");
     assert_eq!(shell("printf 'a\nb\n' | $gpc run --stdin none cat"), (Some(0), String::new(), String::new()));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fault::FaultKind;
+use crate::supervisor::Recipients;
 
 /// A process finalized and ended. The node learned of the end first, and took it for a failure.
 #[test]
@@ -50,17 +51,18 @@ fn a_signal_goes_to_the_groups_that_run() {
     rig.ends_all(processes);
     let signals = |rig: &mut Rig| -> Vec<_> {
         let signal = |(order, _)| match order {
-            SupervisorOrder::Signal { group, signal } => (group, signal),
+            SupervisorOrder::Signal { group, signal, to } => (group, signal, to),
             other => panic!("{other:?}"),
         };
         rig.supervisor.orders().into_iter().map(signal).collect()
     };
-    rig.send(EngineMessage::Signal { group: None, signal: 10 });
+    let (all, some) = (Recipients::All, Recipients::NotJoined);
+    rig.send(EngineMessage::Signal { group: None, signal: 10, to: all });
     rig.turns();
-    assert_eq!(signals(&mut rig), [(second, 10), (third, 10)]);
-    rig.send(EngineMessage::Signal { group: Some(third), signal: 12 });
+    assert_eq!(signals(&mut rig), [(second, 10, all), (third, 10, all)]);
+    rig.send(EngineMessage::Signal { group: Some(third), signal: 12, to: some });
     rig.turns();
-    assert_eq!(signals(&mut rig), [(third, 12)]);
+    assert_eq!(signals(&mut rig), [(third, 12, some)]);
     assert_ne!(first, third);
 }
 

@@ -21,8 +21,12 @@ fn sent() -> impl Strategy<Value = SupervisorMessage> {
         start.prop_map(|(member, program, args, env, wdir, bind)| {
             SupervisorMessage::Order(SupervisorOrder::Start { member, program, args, env, wdir, bind }, 4)
         }),
-        (any::<u32>(), any::<u8>()).prop_map(|(group, signal)| {
-            SupervisorMessage::Order(SupervisorOrder::Signal { group: GroupId(group), signal }, 0)
+        (any::<u32>(), any::<u8>(), any::<bool>()).prop_map(|(group, signal, all)| {
+            let to = if all { Recipients::All } else { Recipients::NotJoined };
+            SupervisorMessage::Order(SupervisorOrder::Signal { group: GroupId(group), signal, to }, 0)
+        }),
+        (member(), any::<u32>()).prop_map(|(member, process_group)| {
+            SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, 0)
         }),
         (any::<u32>(), option::of(any::<u64>())).prop_map(|(group, grace)| {
             let grace = grace.map(Duration::from_millis);

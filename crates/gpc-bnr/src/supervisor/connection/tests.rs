@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use super::*;
 use crate::exit::Exit;
 use crate::start_error::StartError;
+use crate::supervisor::Recipients;
 use crate::supervisor::stand_in::StandIn;
 
 const fn member(rank: u32) -> Member {
@@ -173,7 +174,8 @@ fn orders_beyond_the_bound_are_refused_and_kills_are_not() {
         rank += 1;
     }
     let before = connection.waiting;
-    connection.order(SupervisorOrder::Signal { group: GroupId(1), signal: 10 }, Vec::new());
+    connection
+        .order(SupervisorOrder::Signal { group: GroupId(1), signal: 10, to: Recipients::All }, Vec::new());
     assert_eq!(connection.waiting, before, "the signal is dropped");
     connection.order(start(rank), descriptors().0);
     let refused = connection.waiting;

@@ -168,7 +168,7 @@ impl Rig {
     /// A process of a group, which leads its own process group.
     fn starts(&mut self, number: i32, group: u32, rank: u32) {
         self.adds(number, ME, number, Some(group));
-        self.groups.insert(member(group, rank), pid(number), &[(GROUP.to_vec(), tag(group))]);
+        self.groups.insert(member(group, rank), pid(number), &[(GROUP.to_vec(), tag(group))], false);
     }
 
     fn adds(&mut self, number: i32, parent: i32, process_group: i32, of: Option<u32>) {
@@ -251,7 +251,7 @@ fn descendants_are_killed_wherever_they_have_gone() {
     rig.adds(14, 13, 14, None);
     rig.adds(15, 10, 15, None);
     rig.adds(20, ME, 20, None);
-    rig.groups.insert(member(2, 0), pid(20), &[]);
+    rig.groups.insert(member(2, 0), pid(20), &[], false);
     rig.kill(1, Some(1_000));
     assert_eq!(rig.now(), []);
     assert_eq!(rig.signals(), [(10, Signal::TERM), (11, Signal::TERM)]);
@@ -327,7 +327,7 @@ fn a_process_of_no_group_ends_with_the_last_one() {
     rig.starts(10, 1, 0);
     rig.starts(20, 2, 0);
     rig.adds(30, ME, 30, None);
-    rig.groups.insert(member(3, 0), pid(30), &[]);
+    rig.groups.insert(member(3, 0), pid(30), &[], false);
     rig.adds(40, ME, 40, None);
     // Group 3 has no variable either.
     for group in [2, 3] {
@@ -391,14 +391,14 @@ fn a_signal_reaches_the_running_processes_of_a_group() {
     for (number, signal) in
         [(10, Some(Signal::USR1)), (20, Some(Signal::STOP)), (18, Some(Signal::CONT)), (255, None)]
     {
-        rig.groups.signal(GroupId(1), number);
+        rig.groups.signal(GroupId(1), number, Recipients::All);
         assert_eq!(
             rig.signals(),
             signal.map(|signal| (10, signal)).into_iter().collect::<Vec<_>>(),
             "{number}"
         );
     }
-    rig.groups.signal(GroupId(9), 10);
+    rig.groups.signal(GroupId(9), 10, Recipients::All);
     assert_eq!(rig.signals(), []);
 }
 
@@ -487,4 +487,29 @@ fn the_process_group_of_an_ended_process_is_asked_to_end() {
     assert!(rig.signals().contains(&(11, Signal::TERM)));
     assert_eq!(rig.at(1_000), [ended(1, 1, 9), EMPTIED(1)]);
     rig.is_empty();
+}
+
+/// A process that reads a terminal is in the process group of the command, which gets no signal from here.
+#[test]
+fn a_process_in_the_process_group_of_others_gets_signals_alone() {
+    let mut rig = Rig::new();
+    // The command, its shell, and a child of rank 0 that stays in the same process group.
+    let command = 5;
+    rig.adds(command, command, command, None);
+    rig.adds(20, ME, command, Some(1));
+    rig.groups.insert(member(1, 0), pid(20), &[(GROUP.to_vec(), tag(1))], true);
+    rig.adds(21, 20, command, Some(1));
+    rig.starts(30, 1, 1);
+    rig.groups.signal(GroupId(1), 10, Recipients::All);
+    rig.groups.signal(GroupId(1), 2, Recipients::NotJoined);
+    let sent = std::mem::take(&mut rig.groups.system.signals);
+    assert_eq!(sent, [(20, Signal::USR1), (30, Signal::USR1), (30, Signal::INT)]);
+    rig.groups.kill(GroupId(1), rig.clock.now(), Some(Duration::from_secs(2)));
+    rig.groups.step(&rig.clock, drop);
+    let mut sent = std::mem::take(&mut rig.groups.system.signals);
+    sent.sort_by_key(|(number, _)| *number);
+    assert_eq!(sent, [20, 21, 30].map(|number| (number, Signal::TERM)));
+    rig.millis.fetch_add(2_000, Ordering::Relaxed);
+    rig.groups.step(&rig.clock, drop);
+    assert!(rig.groups.system.processes.keys().all(|number| *number == command), "the command runs on");
 }

@@ -18,6 +18,8 @@ use super::*;
 enum Happening {
     Event(HostEvent),
     Signal(i32),
+    /// A signal of a terminal.
+    Typed(i32),
     /// All output is written from now on.
     Written,
 }
@@ -25,10 +27,12 @@ enum Happening {
 struct Fake {
     millis: Arc<AtomicU64>,
     events: (Sender<HostEvent>, Receiver<HostEvent>),
-    signals: Sender<i32>,
+    signals: Sender<Arrived>,
     script: RefCell<Vec<(u64, Happening)>>,
     asked: RefCell<Vec<Request>>,
     signalled: RefCell<Vec<u8>>,
+    /// Signals for processes that the terminal has not reached.
+    typed: RefCell<Vec<u8>>,
     /// The answer to the start; without one the start takes for ever.
     started: RefCell<Option<Result<Answer, Fault>>>,
     groups: RefCell<Vec<GroupStatus>>,
@@ -53,7 +57,12 @@ impl Fake {
         while self.script.borrow().first().is_some_and(|(at, _)| *at <= self.now()) {
             match self.script.borrow_mut().remove(0).1 {
                 Happening::Event(event) => self.events.0.send(event).unwrap(),
-                Happening::Signal(signal) => self.signals.send(signal).unwrap(),
+                Happening::Signal(number) => {
+                    self.signals.send(Arrived { number, by_terminal: false }).unwrap();
+                }
+                Happening::Typed(number) => {
+                    self.signals.send(Arrived { number, by_terminal: true }).unwrap();
+                }
                 Happening::Written => *self.is_written.borrow_mut() = true,
             }
         }
@@ -109,6 +118,10 @@ impl Head for Fake {
         self.signalled.borrow_mut().push(signal);
     }
 
+    fn signal_others(&self, signal: u8) {
+        self.typed.borrow_mut().push(signal);
+    }
+
     fn read_input(&self) -> Reading {
         Reading::default()
     }
@@ -153,6 +166,7 @@ impl Rig {
             script: RefCell::new(script),
             asked: RefCell::default(),
             signalled: RefCell::default(),
+            typed: RefCell::default(),
             started: RefCell::new(Some(Ok(spawned))),
             groups: RefCell::default(),
             freed: RefCell::default(),
@@ -169,7 +183,7 @@ impl Rig {
             time_limit: None,
             pmi_port: false,
             env_for: None,
-            input: false,
+            input: StdinSource::None,
             limits: Limits::default(),
         };
         Rig { places: Places::default(), fake, plan, signals }
@@ -360,4 +374,14 @@ fn the_end_of_the_domain_and_of_the_output_end_the_job() {
     let error = io::ErrorKind::BrokenPipe.into();
     let unread = vec![(1, Happening::Event(HostEvent::Output(error)))];
     assert!(matches!(Rig::new(OnDeath::Kill, unread).run(), (JobEnd::Unread(_), None, 0)));
+}
+
+/// A process that reads the terminal gets its signals from there: it got each of them twice.
+#[test]
+fn a_signal_of_the_terminal_goes_to_those_that_it_has_not_reached() {
+    let script =
+        vec![(1, Happening::Typed(SIGINT)), (2, Happening::Signal(SIGUSR1)), (3, Happening::Typed(SIGINT))];
+    let rig = Rig::new(OnDeath::Kill, script);
+    assert!(matches!(rig.run(), (JobEnd::Signalled(SIGINT), None, 0)));
+    assert_eq!((&*rig.fake.typed.borrow(), &*rig.fake.signalled.borrow()), (&vec![2], &vec![10]));
 }

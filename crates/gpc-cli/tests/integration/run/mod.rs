@@ -21,4 +21,5 @@ mod nodes;
 mod pmi;
 mod support;
 mod system;
+mod terminal;
 mod tools;

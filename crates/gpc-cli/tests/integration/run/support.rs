@@ -53,6 +53,11 @@ endcmd'
 finalize() { ask 'cmd=finalize'; }
 "#;
 
+#[allow(clippy::print_stderr, reason = "where a test has not run, whoever looks sees it")]
+pub(crate) fn skipped(needs: &str) {
+    eprintln!("skipped: needs {needs}");
+}
+
 /// A folder that hides runs from those of other tests, and a mark that identifies their processes.
 pub(crate) struct Place {
     folder: TempDir,

@@ -12,11 +12,6 @@ use rustix::process::Signal;
 
 use super::support::*;
 
-#[allow(clippy::print_stderr, reason = "where a test has not run, whoever looks sees it")]
-fn skipped(needs: &str) {
-    eprintln!("skipped: needs {needs}");
-}
-
 /// A control group below that of this process, with a limit; it is removed at the end.
 struct Group(PathBuf);
 
