@@ -1,6 +1,6 @@
-//! Starts a process with `posix_spawn`, in a session of its own or in a given process group. The standard library can set a session only by a fork.
-//! A fork takes longer the larger this process is. After a fork, the C library's `execvp` also passes a file that the
-//! system refuses to the shell.
+//! Starts a process with `posix_spawn`, in a session of its own or in a given process group. The standard library can
+//! set a session only by a fork. A fork takes longer the larger this process is. After a fork, the C library's `execvp`
+//! also passes a file that the system refuses to the shell.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};

@@ -1,7 +1,7 @@
 //! Standard input for rank 0.
 //!
-//! If rank 0 runs below this process, it gets the descriptor itself. So nothing is read that rank 0 does not read, and a
-//! terminal is a terminal. With the terminal of this session rank 0 joins the process group of this command: what a
+//! If rank 0 runs below this process, it gets the descriptor itself. So nothing is read that rank 0 does not read, and
+//! a terminal is a terminal. With the terminal of this session rank 0 joins the process group of this command: what a
 //! shell does with the job (foreground, background, stop, interrupt) it does with both. Otherwise a thread reads, and
 //! the node of rank 0 writes into a pipe.
 
