@@ -79,8 +79,8 @@ pub enum HostListError {
     /// The text after the colon of an item of a [`SlotList`](super::SlotList) is not a number of slots.
     #[error("`{0}` has no number of slots after its colon: write HOST:K with K from 1 to {SLOTS_MAX}")]
     Slots(String),
-    /// A name with several colons that is not an IPv6 address.
-    #[error("`{0}` has several colons and is no IPv6 address: write HOST:K for a host with K slots")]
+    /// A name with colons that is not an IPv6 address.
+    #[error("`{0}` has colons and is no IPv6 address: write HOST:K for a host with K slots")]
     Address(String),
     /// A host has more than [`SLOTS_MAX`] slots in all.
     #[error("host {0} has too many slots: {SLOTS_MAX} are the most")]

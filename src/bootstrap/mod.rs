@@ -33,6 +33,7 @@
 //! Everything has a time limit, [`LIMIT`] by default. An error names its cause: the ids that have not arrived (as far
 //! as the launcher reports them), that have gone, or that have put invalid values.
 
+mod allocation;
 mod driven;
 mod endpoint;
 mod entry;
@@ -64,6 +65,7 @@ mod watch;
 use std::time::{Duration, Instant};
 
 pub use crate::launchers::{inherit_nothing, inherited_socket, keep_socket, scrub};
+pub use allocation::{Allocation, AllocationError, BatchSystem};
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
 pub use farewell::Farewell;

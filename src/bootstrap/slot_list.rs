@@ -102,12 +102,7 @@ impl FromStr for SlotList {
 pub(super) fn parse_item(item: &str) -> Result<(HostList, Option<u32>), HostListError> {
     let several = item.bytes().filter(|&byte| byte == b':').count() > 1;
     let Some((names, slots)) = item.split_once(':').filter(|_| !several) else {
-        let names: HostList = item.parse()?;
-        let wrong = names.iter().find(|name| several && !is_address(name));
-        return match wrong {
-            Some(name) => Err(HostListError::Address(shown(name))),
-            None => Ok((names, None)),
-        };
+        return Ok((item.parse()?, None));
     };
     let slots = parse_slots(slots).ok_or_else(|| HostListError::Slots(shown(item)))?;
     Ok((names.parse()?, Some(slots)))
@@ -140,17 +135,26 @@ impl SlotAdder {
     /// Adds slots to each host of an item, once even if the item names it twice.
     pub(super) fn add(&mut self, names: &HostList, slots: u32) -> Result<(), HostListError> {
         self.items += 1;
-        self.mentions += names.len();
-        if self.mentions > MENTIONS_MAX {
-            return Err(HostListError::Many);
-        }
         names.iter().try_for_each(|name| self.add_host(name, slots))
     }
 
+    /// Adds slots to a host.
+    pub(super) fn add_one(&mut self, name: &str, slots: u32) -> Result<(), HostListError> {
+        self.items += 1;
+        self.add_host(name, slots)
+    }
+
     fn add_host(&mut self, name: &str, slots: u32) -> Result<(), HostListError> {
+        self.mentions += 1;
+        if self.mentions > MENTIONS_MAX {
+            return Err(HostListError::Many);
+        }
         let Some((place, item)) = self.places.get_mut(name) else {
             if self.hosts.len() == HOSTS_MAX {
                 return Err(HostListError::Many);
+            }
+            if name.contains(':') && !is_address(name) {
+                return Err(HostListError::Address(shown(name)));
             }
             self.places.insert(name.to_owned(), (self.hosts.len(), self.items));
             self.hosts.push(HostSlots { name: name.to_owned(), slots });
@@ -257,7 +261,7 @@ mod tests {
             assert_eq!(read(text), text);
         }
         for text in ["a:2:3", "fe80::1::2", "1:2:3:4:5:6:7:8:9", "::g"] {
-            assert!(read(text).starts_with(&format!("`{text}` has several colons and is no IPv6")), "{text}");
+            assert!(read(text).starts_with(&format!("`{text}` has colons and is no IPv6")), "{text}");
         }
     }
 

@@ -20,7 +20,8 @@ use crate::wire::{Job, Shown};
 
 pub(super) use kubernetes::find as find_kubernetes;
 pub use resolve::Resolve;
-pub(super) use slurm::find as find_slurm;
+pub(super) use slurm::{find as find_slurm, is_task as is_slurm_task};
+pub(super) use tasks::Counts;
 use tasks::{IDS_MAX, Tasks};
 
 /// The variable that overrides the rule's first TCP port.

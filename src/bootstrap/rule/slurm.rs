@@ -41,6 +41,12 @@ pub(in crate::bootstrap) fn find(variables: &Variables) -> Option<Result<Rule, B
     }
 }
 
+/// Whether this process is a task of a step. If the number of its step is invalid, it counts as one: a task that takes
+/// a whole allocation for itself does more harm than a script that does not.
+pub(in crate::bootstrap) fn is_task(variables: &Variables) -> bool {
+    find(variables).is_some()
+}
+
 fn step(given: &LauncherVariables<'_>) -> Result<u32, BootstrapError> {
     given.number_if("SLURM_STEP_ID")?.map_or_else(|| given.number("SLURM_STEPID", ""), Ok)
 }

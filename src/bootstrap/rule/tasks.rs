@@ -16,7 +16,7 @@ pub(super) struct Tasks {
 
 /// Number of tasks of each node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Counts(pub(super) Vec<u32>);
+pub(in crate::bootstrap) struct Counts(pub(in crate::bootstrap) Vec<u32>);
 
 /// The order in which tasks were distributed to nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
