@@ -17,8 +17,10 @@ use super::share::REMOTE_PROCESSES_MAX;
 use chained_gpc::link::peering::PublicKey;
 use chained_gpc::wire::Shown;
 
-/// The first line of an agent, with the version of its reports and orders.
+/// The first line of an agent: a name, and the version of its reports and orders.
 pub(super) const GREETING: &str = "chained-gpc-agent 1";
+pub(super) const GREETING_NAME: &str = "chained-gpc-agent ";
+pub(super) const GREETING_VERSION: &str = "1";
 
 /// Maximum length of a line, bytes: the longest reason, with four bytes for each character, and a margin.
 pub(super) const LINE_MAX: usize = 4096;
@@ -167,6 +169,11 @@ mod tests {
             assert!(!line.contains('\n') && line.len() <= LINE_MAX);
             assert_eq!(line.parse(), Ok(answer));
         }
+    }
+
+    #[test]
+    fn the_greeting_is_its_name_and_its_version() {
+        assert_eq!(GREETING, format!("{GREETING_NAME}{GREETING_VERSION}"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::process::{Process, ProcessLine};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
+use super::words::with_host;
 use crate::name_of;
 use chained_gpc::Clock;
 
@@ -43,7 +44,7 @@ impl Driver {
     /// Creates the driver of a task; nothing is started yet.
     pub(super) fn new(task: Task, own: (OsString, Vec<OsString>), clock: Clock) -> Driver {
         Driver {
-            starting: Starting::new(task.fan_out, task.limit),
+            starting: Starting::new(task.fan_out, task.limit, seed(&task)),
             task,
             own,
             processes: BTreeMap::new(),
@@ -138,7 +139,7 @@ impl Driver {
     /// Requests that all end, without waiting for it.
     pub(super) fn dismiss(&mut self) {
         // An empty start: no process is started in place of those that end now.
-        self.starting = Starting::new(self.task.fan_out, self.task.limit);
+        self.starting = Starting::new(self.task.fan_out, self.task.limit, seed(&self.task));
         self.processes.values_mut().for_each(Process::dismiss);
     }
 
@@ -170,7 +171,7 @@ impl Driver {
             }
             if let Some(how) = ended {
                 self.processes.remove(&number);
-                self.starting.fail(number, &how, now);
+                self.starting.end(number, &how, now);
             }
         }
         self.starting.tick(now);
@@ -208,17 +209,17 @@ impl Driver {
     }
 
     fn program(&self, same_host: bool) -> &OsString {
-        if same_host { &self.own.0 } else { &self.task.rsh[0] }
+        self.task.rsh.first().filter(|_| !same_host).unwrap_or(&self.own.0)
     }
 
     /// Returns the command that starts an agent. A command that reaches another host is run by this program, so that it
-    /// does not outlive this process.
+    /// does not outlive this process. Without such a command, all agents are processes of this machine.
     fn command(&self, host: &HostIds, same_host: bool) -> io::Result<Command> {
         let (program, arguments) = &self.own;
         let mut command = Command::new(program);
         command.arg0(name_of(Path::new(program))).args(arguments);
-        if !same_host {
-            command.arg(SHELL).args(&self.task.rsh).arg(&host.name);
+        if !same_host && !self.task.rsh.is_empty() {
+            command.arg(SHELL).args(with_host(&self.task.rsh, &host.name));
             command.arg(&self.task.program).args(&self.task.arguments);
             // The ssh server of the other host sets these variables anew; another command would leave them wrong.
             // Agents of this host are reached as this process is.
@@ -226,6 +227,12 @@ impl Driver {
         }
         Ok(command)
     }
+}
+
+/// A number that differs for each process that starts others.
+fn seed(task: &Task) -> u64 {
+    let first = task.share.first().map_or(0, |host| host.first);
+    u64::from(std::process::id()) << 32 | u64::from(first)
 }
 
 #[cfg(test)]
@@ -352,9 +359,9 @@ mod tests {
     /// A command that reaches another host is run by this program, with the host and the program of that host.
     #[test]
     fn commands_name_the_host_and_the_program_there() {
-        let (driver, _) = driver("x", 1);
+        let (mut driver, _) = driver("x", 1);
         let host = HostIds { first: 3, count: 1, name: "b".into() };
-        let words = |is_here| {
+        let words_of = |driver: &Driver, is_here| {
             let command = driver.command(&host, is_here).unwrap();
             let mut words = vec![command.get_program().to_str().unwrap().to_owned()];
             words.extend(command.get_args().map(|word| word.to_str().unwrap().to_owned()));
@@ -365,9 +372,14 @@ mod tests {
                 .collect();
             (words.join(" "), removed.join(" "))
         };
+        let words = |is_here| words_of(&driver, is_here);
         assert_eq!(words(true), ("/bin/sh -c x".into(), String::new()));
         let there = "/bin/sh -c x --rsh /nowhere/ssh b gpc --agent".into();
         assert_eq!(words(false), (there, "SSH_CLIENT SSH_CONNECTION".into()));
+        // Without such a command, the host is this machine.
+        driver.task.rsh.clear();
+        assert_eq!(words_of(&driver, false), words_of(&driver, true));
+        assert_eq!(driver.program(false), "/bin/sh");
     }
 
     /// A process that has closed its standard output is killed after a second, though nothing else happens then.

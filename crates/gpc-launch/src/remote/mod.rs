@@ -48,7 +48,7 @@
 //!    others.
 //! 2. The addresses travel up the tree. An error names a host that does not report within [`RemotePlan::start_limit`],
 //!    whose command ends, or that prints something else, with its output. The agent above starts the rest of its share
-//!    itself.
+//!    itself. If the connection is dropped at once, as a busy ssh server does, it is tried again after a pause.
 //! 3. Job, secret and the addresses and keys of all travel down the same pipes, and the agents become nodes. The secret
 //!    is drawn for this launch; no command line and no environment contains it.
 //!
@@ -69,6 +69,7 @@ mod error;
 mod lines;
 mod network;
 mod process;
+mod retry;
 mod root;
 mod session;
 mod share;

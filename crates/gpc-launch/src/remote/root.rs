@@ -56,8 +56,9 @@ pub struct RemotePlan {
     /// The hosts, as the command takes their names, each once, and their slots. A slot is room for one process: the
     /// launch starts a process in each.
     pub hosts: Vec<HostSlots>,
-    /// The command that runs another one on a host; the name of the host and the other command are appended. `ssh -o
-    /// BatchMode=yes` by default.
+    /// The command that runs another one on a host, `ssh -o BatchMode=yes` by default. The name of the host replaces
+    /// each `{host}` in its words, or is appended if there is none; the other command follows. If there is no word, all
+    /// hosts are this machine: the agents are started as its processes.
     pub rsh: Vec<OsString>,
     /// The path of the program on the hosts.
     pub program: PathBuf,
@@ -127,9 +128,6 @@ impl RemotePlan {
         }
         if count > REMOTE_PROCESSES_MAX.into() {
             return Err(RemoteError::TooMany(count));
-        }
-        if self.rsh.is_empty() {
-            return Err(RemoteError::NoShell);
         }
         let mut names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         if let Some(name) = names.iter().find(|name| !is_name(name)) {

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::answer::{Answer, GREETING, LossReport, WHY_MAX};
+use super::answer::{Answer, GREETING, GREETING_NAME, GREETING_VERSION, LossReport, WHY_MAX};
+use super::retry::{ATTEMPTS_MAX, Pauses, is_dropped};
 use super::share::{HostIds, Share, extent, other_hosts, same_host};
 use crate::quoted::quoted;
 use chained_gpc::wire::Shown;
@@ -71,10 +72,13 @@ pub(super) struct Starting {
     outputs: VecDeque<Output>,
     /// When the last keep-alive lines were sent.
     alive_at: Duration,
+    pauses: Pauses,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
+    /// Its connection was dropped. It is started again at this time.
+    Paused(Duration),
     /// Nothing has arrived from it.
     Launched,
     /// Its greeting has arrived.
@@ -99,8 +103,10 @@ struct Agent {
     share: Share,
     same_host: bool,
     phase: Phase,
+    /// Number of attempts to start it.
+    attempts: u32,
     begun: Duration,
-    /// When it was started, or sent its last valid line.
+    /// When it was first started, or sent its last valid line.
     last_line: Duration,
     noise: u32,
     /// The last line before its greeting.
@@ -113,8 +119,9 @@ struct Agent {
 }
 
 impl Starting {
-    /// Creates an empty start. `limit` is the maximum silence of an agent.
-    pub(super) fn new(fan_out: NonZeroU32, limit: Duration) -> Starting {
+    /// Creates an empty start. `limit` is the maximum silence of an agent. `seed` varies the pauses before agents are
+    /// started again.
+    pub(super) fn new(fan_out: NonZeroU32, limit: Duration, seed: u64) -> Starting {
         Starting {
             fan_out,
             limit,
@@ -122,6 +129,7 @@ impl Starting {
             waiting: VecDeque::new(),
             outputs: VecDeque::new(),
             alive_at: Duration::ZERO,
+            pauses: Pauses::new(seed),
         }
     }
 
@@ -158,10 +166,18 @@ impl Starting {
         open.map(|agent| agent.deadline(self.limit)).chain(alive).min()
     }
 
-    /// Gives up the agents that have been silent, or are starting others, for too long. Keeps the rest alive.
+    /// Gives up the agents that have been silent, or are starting others, for too long. Starts those again whose pause
+    /// is over. Keeps the rest alive.
     pub(super) fn tick(&mut self, now: Duration) {
         for number in 0..self.agents.len() {
-            let Some(agent) = &self.agents[number] else { continue };
+            let Some(agent) = &mut self.agents[number] else { continue };
+            if let Phase::Paused(until) = agent.phase {
+                if now >= until {
+                    let share = agent.start_again();
+                    self.outputs.push_back(Output::Spawn { agent: number, share, same_host: false });
+                }
+                continue;
+            }
             if agent.phase != Phase::Done && now >= agent.deadline(self.limit) {
                 let why = agent.lateness(self.limit, now);
                 self.fail(number, &why, now);
@@ -183,6 +199,12 @@ impl Starting {
         if agent.phase == Phase::Launched {
             if line == GREETING {
                 (agent.phase, agent.last_line) = (Phase::Greeted, now);
+            } else if let Some(version) = line.strip_prefix(GREETING_NAME) {
+                let why = format!(
+                    "its program speaks version {} of the agents' protocol, and this one version {GREETING_VERSION}: all hosts need the same version of the program",
+                    quoted(version)
+                );
+                self.fail(number, &why, now);
             } else if agent.noise < NOISE_MAX {
                 agent.noise += 1;
                 agent.last_noise = quoted(line);
@@ -227,7 +249,8 @@ impl Starting {
 
     /// Starts waiting shares, as far as the bound allows.
     fn fill(&mut self, now: Duration) {
-        let unanswered = |agent: &&Agent| matches!(agent.phase, Phase::Launched | Phase::Greeted);
+        let unanswered =
+            |agent: &&Agent| matches!(agent.phase, Phase::Paused(_) | Phase::Launched | Phase::Greeted);
         let mut open = self.agents.iter().flatten().filter(unanswered).count();
         while open < UNANSWERED_MAX.max(self.fan_out.get() as usize) {
             let Some((share, same_host)) = self.waiting.pop_front() else { return };
@@ -235,6 +258,23 @@ impl Starting {
             self.agents.push(Some(Agent::new(share.clone(), same_host, now)));
             self.outputs.push_back(Output::Spawn { agent, share, same_host });
             open += 1;
+        }
+    }
+
+    /// Handles the end of an agent's process, or of the command that was to start it. If the connection was dropped
+    /// before the agent has spoken, the agent is started again after a pause.
+    pub(super) fn end(&mut self, number: usize, how: &str, now: Duration) {
+        let Some(Some(agent)) = self.agents.get_mut(number) else { return };
+        let log = agent.log.iter().map(String::as_str);
+        if agent.phase != Phase::Launched || agent.same_host || !is_dropped(how, log) {
+            return self.fail(number, how, now);
+        }
+        let again = now.saturating_add(self.pauses.after(agent.attempts));
+        if agent.attempts < ATTEMPTS_MAX && again < agent.deadline(self.limit) {
+            agent.phase = Phase::Paused(again);
+        } else {
+            let why = format!("{how} at attempt {}", agent.attempts);
+            self.fail(number, &why, now);
         }
     }
 
@@ -267,6 +307,7 @@ impl Agent {
             share,
             same_host,
             phase: Phase::Launched,
+            attempts: 1,
             begun: now,
             last_line: now,
             noise: 0,
@@ -277,8 +318,20 @@ impl Agent {
         }
     }
 
-    /// When it is given up, unless it is done.
+    /// Begins another attempt; returns the share.
+    fn start_again(&mut self) -> Share {
+        self.attempts += 1;
+        self.phase = Phase::Launched;
+        self.noise = 0;
+        self.log.clear();
+        self.share.clone()
+    }
+
+    /// When it is given up or started again, unless it is done.
     fn deadline(&self, limit: Duration) -> Duration {
+        if let Phase::Paused(until) = self.phase {
+            return until;
+        }
         self.last_line.saturating_add(limit).min(self.begun.saturating_add(self.longest_start(limit)))
     }
 
@@ -291,7 +344,9 @@ impl Agent {
     fn lateness(&self, limit: Duration, now: Duration) -> String {
         let seconds = limit.as_secs_f64();
         match self.phase {
-            Phase::Launched | Phase::Greeted => format!("it did not answer within {seconds} s"),
+            Phase::Paused(_) | Phase::Launched | Phase::Greeted => {
+                format!("it did not answer within {seconds} s")
+            }
             _ if now >= self.last_line.saturating_add(limit) => {
                 format!("it fell silent for {seconds} s while it was starting others")
             }

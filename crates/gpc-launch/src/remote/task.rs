@@ -52,7 +52,7 @@ pub(super) struct Task {
     pub(super) limit: Duration,
     pub(super) fan_out: NonZeroU32,
     pub(super) network: Option<Network>,
-    /// The command that runs another one on a host; the name of the host and the other command are appended.
+    /// The command that runs another one on a host, as in [`RemotePlan::rsh`](super::RemotePlan::rsh).
     pub(super) rsh: Vec<OsString>,
     /// The program of agents on other hosts.
     pub(super) program: OsString,
@@ -146,9 +146,6 @@ impl Task {
         if !is_share(&share) {
             return Err(TaskError::Share);
         }
-        if rsh.is_empty() {
-            return Err(TaskError::Missing("rsh"));
-        }
         Ok(Task {
             limit: limit.ok_or(TaskError::Missing("limit"))?,
             fan_out: fan_out.ok_or(TaskError::Missing("fan-out"))?,
@@ -239,7 +236,8 @@ mod tests {
         let text = task.text_for(&task.share);
         assert!(text.ends_with("host 5 2 root@c\nstart\n") && text.contains("\nargument node\n"), "{text}");
         assert_eq!(Task::parse(&text), Ok(task.clone()));
-        let plain = Task { network: None, share: vec![task.share[1].clone()], ..task.clone() };
+        let plain =
+            Task { network: None, rsh: Vec::new(), share: vec![task.share[1].clone()], ..task.clone() };
         assert_eq!(Task::parse(&plain.text_for(&plain.share)), Ok(plain));
     }
 

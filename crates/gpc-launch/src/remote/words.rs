@@ -35,6 +35,27 @@ pub(super) fn read(text: &str) -> Option<OsString> {
     (bytes.len() <= WORD_MAX).then(|| OsString::from_vec(bytes))
 }
 
+/// What stands for the name of the host in a command that reaches it.
+const HOST: &str = "{host}";
+
+/// Returns the words of a command that reaches this host: with the name in place of each `{host}`, or as the last word
+/// if no word has that.
+pub(super) fn with_host(words: &[OsString], name: &str) -> Vec<OsString> {
+    let mut is_named = false;
+    let mut filled: Vec<OsString> = words
+        .iter()
+        .map(|word| match word.to_str().filter(|word| word.contains(HOST)) {
+            Some(word) => {
+                is_named = true;
+                word.replace(HOST, name).into()
+            }
+            None => word.clone(),
+        })
+        .collect();
+    filled.extend((!is_named).then(|| name.into()));
+    filled
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -56,6 +77,17 @@ mod tests {
                 prop_assert_eq!(read(&written(&word)), Some(word));
             }
         }
+    }
+
+    #[test]
+    fn a_command_names_the_host_where_it_says_so_or_at_its_end() {
+        let filled = |words: &str| {
+            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            with_host(&words, "b1").join(OsStr::new(" ")).into_string().unwrap()
+        };
+        assert_eq!(filled("ssh -o BatchMode=yes"), "ssh -o BatchMode=yes b1");
+        assert_eq!(filled("srun --nodelist={host} -n1"), "srun --nodelist=b1 -n1");
+        assert_eq!(filled("x {host} {host}.local {hosts}"), "x b1 b1.local {hosts}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn here(id: Id) -> Answer {
 
 /// A start of hosts with one process each, whose first agent has sent these lines.
 fn started(count: u32, fan_out: u32, lines: &[&str]) -> Starting {
-    let mut starting = Starting::new(NonZeroU32::new(fan_out).unwrap(), LIMIT);
+    let mut starting = Starting::new(NonZeroU32::new(fan_out).unwrap(), LIMIT, 7);
     starting.start_all(&hosts(count, 1), Duration::ZERO);
     lines.iter().for_each(|line| starting.line(0, line, Duration::ZERO));
     starting
@@ -47,7 +47,7 @@ proptest! {
     /// Invalid lines do no harm.
     #[test]
     fn any_lines_are_taken_or_cost_the_agent(lines in proptest::collection::vec("(chained-gpc-agent 1|done|wait|down [1-9] [1-9] x|lost 2 1 y|[a-z ]{0,9})", 0..20)) {
-        let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT);
+        let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT, 7);
         starting.start_all(&hosts(5, 1), Duration::ZERO);
         for line in lines {
             starting.line(0, &line, Duration::ZERO);
@@ -61,7 +61,7 @@ proptest! {
 
 #[test]
 fn why_a_host_is_lost_is_said_with_its_own_words() {
-    let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT);
+    let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT, 7);
     starting.start_all(&hosts(2, 3), Duration::ZERO);
     starting.log_line(0, "ssh: connect to host h0 port 22: No route to host\r");
     starting.fail(0, "exit status 255", Duration::ZERO);
@@ -80,9 +80,132 @@ fn why_a_host_is_lost_is_said_with_its_own_words() {
     assert!(starting.is_done());
 }
 
+/// What ssh prints if the server has too many logins at a time.
+const DROPPED: &str = "kex_exchange_identification: Connection closed by remote host";
+
+fn drop_connection(starting: &mut Starting, now: Duration) {
+    starting.log_line(0, DROPPED);
+    starting.end(0, "exit status 255", now);
+}
+
+/// Lets time pass until the agent is started again; returns the time.
+fn until_started_again(starting: &mut Starting) -> Duration {
+    let spawn = Output::Spawn { agent: 0, share: hosts(1, 1), same_host: false };
+    loop {
+        let next = starting.deadline().unwrap();
+        starting.tick(next - Duration::from_nanos(1));
+        assert_eq!(outputs(starting), []);
+        starting.tick(next);
+        match &outputs(starting)[..] {
+            [Output::KeepAlive] => {}
+            [output] | [output, Output::KeepAlive] if *output == spawn => return next,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Of 40 names of one host, whose server dropped logins at random, some failed in each run.
+#[test]
+fn a_dropped_connection_is_tried_again_after_a_pause_up_to_a_number() {
+    let mut starting = started(1, 1, &[]);
+    assert_eq!(outputs(&mut starting).len(), 1);
+    let mut now = Duration::ZERO;
+    for _ in 1..ATTEMPTS_MAX {
+        drop_connection(&mut starting, now);
+        assert!(!starting.is_done());
+        let again = until_started_again(&mut starting);
+        assert!(again > now && again < LIMIT, "{again:?}");
+        now = again;
+    }
+    drop_connection(&mut starting, now);
+    let [Answer::Down(loss)] = &reports(&mut starting)[..] else { panic!("it is given up") };
+    assert_eq!(loss.why, format!("host h0: exit status 255 at attempt 20: {DROPPED}"));
+    assert!(starting.is_done());
+}
+
+#[test]
+fn an_attempt_that_succeeds_is_like_the_first() {
+    let mut starting = started(2, 1, &["Last login: today"]);
+    drop_connection(&mut starting, LIMIT / 4);
+    let again = starting.deadline().unwrap();
+    starting.tick(again);
+    for line in [GREETING, &here(1).to_string(), &here(2).to_string(), "done"] {
+        starting.line(0, line, again);
+    }
+    assert_eq!(reports(&mut starting), [here(1), here(2)]);
+    assert!(starting.is_done());
+}
+
+/// The limit of a start counts from the first attempt.
+#[test]
+fn no_attempt_begins_at_the_limit_or_later() {
+    for (before, again) in [(Duration::from_secs(3), true), (Duration::from_nanos(1), false)] {
+        let mut starting = started(1, 1, &[]);
+        starting.tick(LIMIT - before);
+        drop_connection(&mut starting, LIMIT - before);
+        let losses = reports(&mut starting).len();
+        assert_eq!((losses, starting.is_done()), (usize::from(!again), !again), "{before:?}");
+        if again {
+            until_started_again(&mut starting);
+            starting.tick(LIMIT);
+            let [Answer::Down(loss)] = &reports(&mut starting)[..] else { panic!("it is given up") };
+            assert_eq!(loss.why, "host h0: it did not answer within 30 s");
+        }
+    }
+}
+
+#[test]
+fn a_clear_answer_and_an_agent_that_has_spoken_are_not_tried_again() {
+    let ends = |lines: &[&str], log: &str, how: &str, same_host| {
+        let mut starting = Starting::new(NonZeroU32::MIN, LIMIT, 7);
+        match same_host {
+            true => starting.start_below(&hosts(1, 2), Duration::ZERO),
+            false => starting.start_all(&hosts(1, 1), Duration::ZERO),
+        }
+        lines.iter().for_each(|line| starting.line(0, line, Duration::ZERO));
+        starting.log_line(0, log);
+        starting.end(0, how, Duration::ZERO);
+        starting.is_done()
+    };
+    assert!(!ends(&[], DROPPED, "exit status 255", false));
+    assert!(ends(&[], "you@h0: Permission denied (publickey).", "exit status 255", false));
+    assert!(ends(&[], DROPPED, "exit status 1", false));
+    assert!(ends(&[GREETING], DROPPED, "exit status 255", false));
+    assert!(ends(&[], DROPPED, "exit status 255", true), "no connection leads to the own host");
+}
+
+/// Agents that wait for another attempt count as unanswered: other hosts do not take their places.
+#[test]
+fn pauses_hold_the_number_of_connections_down() {
+    let mut starting = started(100, 100, &[]);
+    let first = outputs(&mut starting).len();
+    drop_connection(&mut starting, Duration::ZERO);
+    assert_eq!((first, outputs(&mut starting).len()), (100, 0));
+    let mut narrow = started(1, 1, &[]);
+    narrow.add(vec![hosts(1, 1); 70], false, Duration::ZERO);
+    assert_eq!(outputs(&mut narrow).len(), UNANSWERED_MAX);
+    drop_connection(&mut narrow, Duration::ZERO);
+    assert_eq!(outputs(&mut narrow), []);
+}
+
+/// An agent of another version read the task, ended, and its host was said not to answer.
+#[test]
+fn an_agent_of_another_version_is_named_at_once() {
+    let mut starting = started(2, 2, &["Last login: today", "chained-gpc-agent 2"]);
+    let reported = reports(&mut starting);
+    let [Answer::Down(loss)] = &reported[..] else { panic!("{reported:?}") };
+    assert!(
+        loss.why.starts_with(
+            "host h0: its program speaks version 2 of the agents' protocol, and this one version 1: "
+        ),
+        "{}",
+        loss.why
+    );
+}
+
 #[test]
 fn who_is_lost_after_that_takes_its_share_along_and_nobody_is_started_again() {
-    let mut starting = Starting::new(NonZeroU32::new(1).unwrap(), LIMIT);
+    let mut starting = Starting::new(NonZeroU32::new(1).unwrap(), LIMIT, 7);
     starting.start_all(&hosts(2, 1), Duration::ZERO);
     for line in [GREETING, &here(1).to_string(), &here(2).to_string(), "done", "lost 2 1 host h1: killed"] {
         starting.line(0, line, Duration::ZERO);
@@ -233,7 +356,7 @@ fn an_agent_that_is_done_has_no_limit_and_is_kept_alive() {
 
 #[test]
 fn the_longest_limit_does_not_overflow() {
-    let mut starting = Starting::new(NonZeroU32::MIN, Duration::MAX);
+    let mut starting = Starting::new(NonZeroU32::MIN, Duration::MAX, 7);
     starting.start_all(&hosts(3, 2), Duration::from_secs(9));
     starting.tick(Duration::from_secs(1 << 40));
     assert_eq!(reports(&mut starting), []);

@@ -23,6 +23,8 @@ enum Fate {
     LateReport(Duration),
     /// Its command ends at once.
     Refused,
+    /// Well, but the first connections to its host are dropped, this many.
+    Dropped(u32),
     Silent,
     /// It greets, and hangs.
     Mute,
@@ -52,13 +54,17 @@ const LIES: [&[&str]; 8] = [
 
 impl Fate {
     fn is_well(self) -> bool {
-        matches!(self, Fate::Well | Fate::LateGreeting(_) | Fate::LateReport(_))
+        match self {
+            Fate::Dropped(times) => times < ATTEMPTS_MAX,
+            other => matches!(other, Fate::Well | Fate::LateGreeting(_) | Fate::LateReport(_)),
+        }
     }
 
     /// A part of the reason that is reported.
     fn cause(self) -> &'static str {
         match self {
             Fate::Refused => "exit status 255: ssh: No route to host",
+            Fate::Dropped(_) => "exit status 255 at attempt 20: Connection reset by peer",
             Fate::Silent | Fate::Mute => "it did not answer within 30 s",
             Fate::LateGreeting(_) | Fate::LateReport(_) | Fate::Well => "it did not answer within 30 s",
             Fate::Hangs => "it fell silent for 30 s",
@@ -99,6 +105,8 @@ struct Process {
 struct World {
     processes: Vec<Process>,
     fates: BTreeMap<Id, Fate>,
+    /// Number of connections that were dropped, by id.
+    dropped: BTreeMap<Id, u32>,
     fan_out: NonZeroU32,
     /// By time, then in the order in which they were sent.
     events: BTreeMap<(Duration, usize), Event>,
@@ -119,7 +127,7 @@ impl World {
         let root = Process {
             id: 0,
             host: String::new(),
-            starting: Starting::new(fan_out, LIMIT),
+            starting: Starting::new(fan_out, LIMIT, 7),
             session: None,
             parent: None,
             is_alive: true,
@@ -129,6 +137,7 @@ impl World {
         World {
             processes: vec![root],
             fates,
+            dropped: BTreeMap::new(),
             fan_out,
             events: BTreeMap::new(),
             sent: 0,
@@ -257,11 +266,11 @@ impl World {
     fn spawn(&mut self, parent: usize, number: usize, share: &Share) {
         self.starts += 1;
         let (child, id) = (self.processes.len(), share[0].first);
-        let fate = self.fates.get(&id).copied().unwrap_or(Fate::Well);
+        let fate = self.fate_of(id, parent == 0 || self.processes[parent].host != share[0].name);
         self.processes.push(Process {
             id,
             host: share[0].name.clone(),
-            starting: Starting::new(self.fan_out, LIMIT),
+            starting: Starting::new(self.fan_out, LIMIT, 7),
             session: Some(Session::new(self.now)),
             parent: Some((parent, number)),
             is_alive: true,
@@ -286,6 +295,18 @@ impl World {
         text.lines().for_each(|line| self.send(reads, Event::Order(child, line.into())));
     }
 
+    /// The fate of a process that is started now. Connections are dropped on the way to another host.
+    fn fate_of(&mut self, id: Id, other_host: bool) -> Fate {
+        match self.fates.get(&id).copied().unwrap_or(Fate::Well) {
+            Fate::Dropped(times) => {
+                let dropped = self.dropped.entry(id).or_default();
+                *dropped += 1;
+                if other_host && *dropped <= times { Fate::Dropped(0) } else { Fate::Well }
+            }
+            other => other,
+        }
+    }
+
     fn handle(&mut self, event: Event) {
         match event {
             Event::Begin(place) => self.begin(place),
@@ -299,7 +320,7 @@ impl World {
             Event::End(place, how) => {
                 let (parent, number) = self.processes[place].parent.unwrap();
                 if self.processes[parent].is_alive {
-                    self.processes[parent].starting.fail(number, how, self.now);
+                    self.processes[parent].starting.end(number, how, self.now);
                 }
             }
         }
@@ -316,6 +337,11 @@ impl World {
             Fate::Refused => {
                 let (parent, number) = parent.unwrap();
                 self.processes[parent].starting.log_line(number, "ssh: No route to host");
+                return self.end(place, "exit status 255");
+            }
+            Fate::Dropped(_) => {
+                let (parent, number) = parent.unwrap();
+                self.processes[parent].starting.log_line(number, "Connection reset by peer");
                 return self.end(place, "exit status 255");
             }
             Fate::Babbles => vec!["y"; NOISE_MAX as usize + 1],
@@ -419,6 +445,7 @@ fn fate(other: Fate) -> impl Strategy<Value = Fate> {
         2 => milliseconds(0..30_000).prop_map(Fate::LateGreeting),
         2 => milliseconds(0..30_000).prop_map(Fate::LateReport),
         1 => Just(Fate::Refused),
+        2 => (1..=ATTEMPTS_MAX).prop_map(Fate::Dropped),
         1 => Just(Fate::Silent),
         1 => Just(Fate::Mute),
         1 => Just(Fate::Hangs),
@@ -449,7 +476,12 @@ proptest! {
         let (there, gone) = world.result();
         for id in 1..=count * each {
             let host = &share[((id - 1) / each) as usize];
-            let cause = if fates[&host.first].is_well() { fates[&id] } else { fates[&host.first] };
+            let of_id = match fates[&id] {
+                // No connection leads to a process of the same host.
+                Fate::Dropped(_) if id != host.first => Fate::Well,
+                other => other,
+            };
+            let cause = if fates[&host.first].is_well() { of_id } else { fates[&host.first] };
             prop_assert_eq!(there.contains(&id), cause.is_well(), "id {} with {:?}", id, cause);
             let why = gone.get(&id).map_or("", String::as_str);
             prop_assert_eq!(!why.is_empty(), !cause.is_well());
