@@ -17,6 +17,8 @@ pub(super) mod rendezvous;
 #[cfg(feature = "bnr")]
 pub(super) mod run;
 #[cfg(feature = "bnr")]
+pub(super) mod run_limit;
+#[cfg(feature = "bnr")]
 pub(super) mod run_output;
 mod trust;
 

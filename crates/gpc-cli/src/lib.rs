@@ -29,6 +29,7 @@
 //! | `run/input`, `output`, `signals` | standard input of rank 0; output in whole lines; signals |
 //! | `run/files`, `pattern`, `places`, `exits` | files of output; their names; pids for these; how processes ended |
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
+//! | `run/on_timeout` | the command of `--on-timeout` |
 //! | `run/env_for` | variables by which programs other than those of MPI find each other |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |
 //! | `mpiexec` | `gpc mpiexec`: `options`, their `translation` to `gpc run`, `config_file` |

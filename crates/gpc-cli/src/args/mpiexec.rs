@@ -21,10 +21,19 @@ For one program:
   -n, -np N              number of processes
   -wdir, -wd FOLDER      folder in which they start
   -env K V, -env K=V     a variable; -envlist A,B: variables of this command
-  -envall, -envnone      accepted: processes have the variables of this command, or of their node
+  -envall, -envnone      the same as -genvall, -genvnone
 
 For all programs, anywhere before a program:
-  -genv K V, -genvlist A,B, -genvall, -genvnone
+  -hosts, -host, -H LIST hosts, such as a:2,b[1-4]; :K is the number of processes
+  -f, -hostfile, -machinefile, -machine FILE
+                         the same, with the hosts of a file
+  -ppn, -perhost K       number of processes on each host
+  -launcher, -bootstrap ssh
+  -launcher-exec, -bootstrap-exec CMD
+                         command that runs another one on a host
+  -genv K V, -genvlist A,B
+                         as -env and -envlist
+  -genvall, -genvnone    whether processes on other hosts get all variables; so by default
   -l, -prepend-rank      prefix each line of output with the rank: `[3] `
   -outfile-pattern, -errfile-pattern PATTERN
                          files for the output: %r is the rank, %h the host, %p the process id

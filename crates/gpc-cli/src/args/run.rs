@@ -11,10 +11,10 @@ use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
 use super::over::OVER_HEADING;
+use super::run_limit::RunLimitArgs;
 use super::run_output::RunOutputArgs;
 use super::trust::TRUST_HEADING;
 use super::{OverArgs, TrustArgs};
-use crate::duration::Span;
 
 /// Maximum number of processes of a program: the maximum of a group.
 const COUNT_MAX: i64 = 1 << 20;
@@ -33,9 +33,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub output: RunOutputArgs,
 
-    /// End the processes after this time, such as 500ms, 10s or 1h; the exit status is then 124
-    #[arg(long, value_name = "TIME")]
-    pub time_limit: Option<Span>,
+    /// The time limit, and what precedes the kill.
+    #[command(flatten)]
+    pub limit: RunLimitArgs,
 
     /// What to do when a process fails: status other than 0, a signal, or an end without goodbye while others depend on
     /// it

@@ -17,7 +17,7 @@ use chained_gpc::wire::Shown;
 use clap::CommandFactory as _;
 
 use self::options::{Meaning, OPTIONS};
-use self::translation::Translation;
+use self::translation::{Surroundings, Translation};
 use crate::args::mpiexec::MpiexecArgs;
 use crate::args::{Args, Command};
 use crate::files::read_text;
@@ -26,6 +26,10 @@ use crate::{CommandResult, run, say, stdout, usage};
 
 /// Variable with the time limit in seconds.
 const TIMEOUT: &str = "MPIEXEC_TIMEOUT";
+
+/// Variables that describe this host, its terminal or this shell.
+const OF_THIS_HOST: [&str; 10] =
+    ["DISPLAY", "HOME", "HOST", "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "TERM", "TMPDIR", "_"];
 
 /// Names of links to this program that stand for `gpc mpiexec`.
 const LINKS: [&str; 2] = ["mpiexec", "mpirun"];
@@ -44,7 +48,9 @@ pub(crate) fn by_its_name(arguments: Vec<OsString>) -> Vec<OsString> {
 pub(crate) fn start(args: &MpiexecArgs) -> CommandResult {
     let timeout = env::var_os(TIMEOUT);
     let read = |file: &OsStr| read_text(Path::new(file), "file of -configfile");
-    let translation = translation::translate(&args.words, timeout.as_deref(), &read);
+    let variables = variables();
+    let surroundings = Surroundings { timeout: timeout.as_deref(), variables: &variables };
+    let translation = translation::translate(&args.words, surroundings, &read);
     let words = match translation.map_err(|error| Refused::Usage(error.to_string()))? {
         Translation::Run { words, verbose } => {
             if verbose {
@@ -66,6 +72,22 @@ pub(crate) fn start(args: &MpiexecArgs) -> CommandResult {
         Ok(_) => Err("the translated line is not one of `gpc run`".into()),
         Err(error) => Err(Refused::Usage(in_their_spelling(&usage::of(&error, &words))).into()),
     }
+}
+
+/// Returns the names of the variables for processes on other hosts: all but those of a launcher, and those that describe
+/// this host or this shell.
+fn variables() -> Vec<OsString> {
+    let mut command = std::process::Command::new(".");
+    chained_gpc::bootstrap::scrub(&mut command);
+    let scrubbed: Vec<&OsStr> = command.get_envs().map(|(name, _)| name).collect();
+    let names = env::vars_os().map(|(name, _)| name);
+    names.filter(|name| !scrubbed.contains(&&**name) && !is_of_this_host(name)).collect()
+}
+
+fn is_of_this_host(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    OF_THIS_HOST.iter().any(|own| name == own.as_bytes())
+        || [&b"SSH_"[..], b"XDG_", b"BASH_FUNC_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn answer(text: &str) -> CommandResult {

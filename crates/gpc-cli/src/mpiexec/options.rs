@@ -13,8 +13,10 @@ pub(super) enum Meaning {
     Variable(Programs),
     /// Takes names of variables with commas between them, for these programs.
     Names(Programs),
-    /// Takes no value, and is so without it.
-    Default,
+    /// Takes no value: whether processes on other hosts get the variables of this command.
+    Environment(bool),
+    /// Takes the name of a launcher.
+    Launcher,
     /// Takes a number of seconds.
     Timeout,
     /// Takes the name of a file with the rest of the line.
@@ -41,9 +43,6 @@ pub(super) enum Programs {
 /// Names of an option without their dashes, and its meaning.
 pub(super) type Known = (&'static [&'static str], Meaning);
 
-/// Reason of an option whose meaning depends on other hosts.
-const ONE_HOST: &str = "`gpc run` does not start processes on other hosts by name: start its nodes by hand, and name their peers file in `gpc run --hosts`";
-
 /// Reason of a reserved option of the MPI standard.
 const STANDARD: &str = "an option of the MPI standard that hydra has not either: leave it out";
 
@@ -55,7 +54,13 @@ pub(super) const OPTIONS: &[Known] = &[
     (&["env"], Meaning::Variable(Programs::Next)),
     (&["genvlist"], Meaning::Names(Programs::All)),
     (&["envlist"], Meaning::Names(Programs::Next)),
-    (&["genvall", "genvnone", "envall", "envnone"], Meaning::Default),
+    (&["genvall", "envall"], Meaning::Environment(true)),
+    (&["genvnone", "envnone"], Meaning::Environment(false)),
+    (&["hosts", "host", "H"], Meaning::Shared("--hosts")),
+    (&["f", "hostfile", "machinefile", "machine"], Meaning::Shared("--hostfile")),
+    (&["ppn", "perhost"], Meaning::Shared("--per-host")),
+    (&["launcher-exec", "bootstrap-exec"], Meaning::Shared("--rsh")),
+    (&["launcher", "bootstrap"], Meaning::Launcher),
     (&["l", "prepend-rank"], Meaning::Flag("--tag-output=rank")),
     (&["outfile-pattern"], Meaning::Shared("--out-file")),
     (&["errfile-pattern"], Meaning::Shared("--err-file")),
@@ -68,10 +73,6 @@ pub(super) const OPTIONS: &[Known] = &[
     (&["v", "verbose"], Meaning::Verbose),
     (&["V", "version"], Meaning::Version),
     (&["h", "help"], Meaning::Help),
-    (&["hosts", "host", "H"], Meaning::Refused(ONE_HOST)),
-    (&["f", "hostfile", "machinefile", "machine"], Meaning::Refused(ONE_HOST)),
-    (&["ppn", "perhost"], Meaning::Refused(ONE_HOST)),
-    (&["map-by"], Meaning::Refused(ONE_HOST)),
     (&["arch", "path", "soft", "file"], Meaning::Refused(STANDARD)),
     (&["mca", "gmca"], Meaning::Refused("an option of Open MPI, whose programs `gpc run` cannot start")),
     (&["x"], Meaning::Refused("an option of Open MPI: write -genvlist NAME, or -genv NAME VALUE")),
@@ -82,6 +83,10 @@ pub(super) const OPTIONS: &[Known] = &[
     ),
     (&["allow-run-as-root"], Meaning::Refused("an option of Open MPI: leave it out, root may run programs")),
     (&["tag-output"], Meaning::Refused("an option of Open MPI: write -prepend-rank")),
+    (
+        &["map-by"],
+        Meaning::Refused("consecutive ranks fill the slots of a host, then those of the next: leave it out"),
+    ),
     (&["umask"], Meaning::Refused("set it in the shell, before this command")),
     (&["gdb", "gdba"], Meaning::Refused("start the debugger as the program")),
 ];

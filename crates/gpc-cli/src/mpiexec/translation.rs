@@ -13,6 +13,9 @@ use crate::usage::{did_you_mean, meant};
 /// Longest quoted word, in characters.
 const QUOTED_MAX: usize = 80;
 
+/// Options that name hosts.
+const HOSTS: [&str; 2] = ["hosts", "f"];
+
 /// What a line of `mpiexec` requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Translation {
@@ -36,13 +39,22 @@ pub(super) struct LineError(String);
 /// Reads the file of `-configfile`; an error names the file.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&OsStr) -> Result<String, String>;
 
-/// Translates the words after `mpiexec`. `timeout` is the value of `MPIEXEC_TIMEOUT`.
+/// What a line means depends on this.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Surroundings<'a> {
+    /// Value of `MPIEXEC_TIMEOUT`.
+    pub(super) timeout: Option<&'a OsStr>,
+    /// Names of the variables that processes on other hosts get.
+    pub(super) variables: &'a [OsString],
+}
+
+/// Translates the words after `mpiexec`.
 ///
 /// # Errors
 /// An option that is unknown, refused, repeated, or lacks its value; a line without a program.
 pub(super) fn translate(
     words: &[OsString],
-    timeout: Option<&OsStr>,
+    surroundings: Surroundings<'_>,
     read: ReadFile<'_>,
 ) -> Result<Translation, LineError> {
     let mut line = Line { parts: vec![Part::default()], ..Line::default() };
@@ -51,7 +63,7 @@ pub(super) fn translate(
         Err(Stop::Asked(translation)) => return Ok(translation),
         Err(Stop::Wrong(text)) => return Err(LineError(text)),
     }
-    line.finished(timeout).map_err(LineError)
+    line.finished(surroundings).map_err(LineError)
 }
 
 /// Why reading stops.
@@ -76,6 +88,8 @@ struct Line {
     /// Seconds of `-timeout`.
     timeout: Option<OsString>,
     verbose: bool,
+    /// Whether processes on other hosts get all variables; so by default.
+    environment: Option<bool>,
     parts: Vec<Part>,
 }
 
@@ -151,9 +165,19 @@ impl Line {
             }
             Meaning::Names(programs) => {
                 let names = value("the names of variables")?;
+                self.environment.get_or_insert(false);
                 let names = names.as_bytes().split(|&byte| byte == b',').filter(|name| !name.is_empty());
                 for name in names {
                     self.variables_of(programs).extend(["--env".into(), OsString::from_vec(name.to_vec())]);
+                }
+            }
+            Meaning::Launcher => {
+                let launcher = value("the name of a launcher")?;
+                if launcher != "ssh" {
+                    let (word, launcher) = (shown(word), shown(&launcher));
+                    return Err(
+                        format!("{word} {launcher}: write ssh, or the command in -launcher-exec").into()
+                    );
                 }
             }
             Meaning::Timeout => self.timeout = Some(value("the number of seconds")?),
@@ -161,7 +185,7 @@ impl Line {
                 let file = value("the name of a file")?;
                 self.config_file(&file, rest, read)?;
             }
-            Meaning::Default => {}
+            Meaning::Environment(whole) => self.environment = Some(whole),
             Meaning::Verbose => self.verbose = true,
             Meaning::Version => return Err(Stop::Asked(Translation::Version)),
             Meaning::Help => return Err(Stop::Asked(Translation::Help)),
@@ -215,14 +239,18 @@ impl Line {
     }
 
     /// Returns the words of `gpc run`.
-    fn finished(mut self, timeout: Option<&OsStr>) -> Result<Translation, String> {
+    fn finished(mut self, surroundings: Surroundings<'_>) -> Result<Translation, String> {
         if let Some(place) = self.parts.iter().position(|part| part.words.is_empty()) {
             return Err(missing(place + 1));
         }
         let (name, seconds) = match self.timeout.take() {
             Some(seconds) => ("-timeout", Some(seconds)),
-            None => ("MPIEXEC_TIMEOUT", timeout.map(OsStr::to_owned)),
+            None => ("MPIEXEC_TIMEOUT", surroundings.timeout.map(OsStr::to_owned)),
         };
+        let is_elsewhere = self.shared.iter().any(|(name, _)| HOSTS.contains(name));
+        let whole = is_elsewhere && self.environment.unwrap_or(true);
+        let own = surroundings.variables.iter().filter(|_| whole);
+        let own: Vec<OsString> = own.flat_map(|name| ["--env".into(), name.clone()]).collect();
         let mut words: Vec<OsString> = self.shared.into_iter().flat_map(|(_, words)| words).collect();
         if let Some(seconds) = seconds {
             words.extend(time_limit(name, &seconds)?);
@@ -230,7 +258,7 @@ impl Line {
         for (place, part) in self.parts.into_iter().enumerate() {
             words.extend((place > 0).then(|| ":".into()));
             // A program's own variables replace those of all programs.
-            words.extend(self.variables.iter().cloned().chain(part.own).chain(part.words));
+            words.extend(own.iter().chain(&self.variables).cloned().chain(part.own).chain(part.words));
         }
         Ok(Translation::Run { words, verbose: self.verbose })
     }

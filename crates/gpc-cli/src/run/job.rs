@@ -35,6 +35,9 @@ const ASK: Duration = Duration::from_secs(70);
 /// Time that killed processes may take to end, in addition to the time between SIGTERM and SIGKILL.
 const KILLED: Duration = Duration::from_secs(10);
 
+/// Time between the signal of `--timeout-signal` and the kill: a stack dump is written within it.
+const SIGNAL_GRACE: Duration = Duration::from_secs(5);
+
 /// Maximum number of printed warnings.
 const WARNINGS_MAX: usize = 16;
 
@@ -142,6 +145,8 @@ impl<'a, H: Head> Job<'a, H> {
                 JobEnd::Refused(fault)
             }
             JobEnd::TimedOut => {
+                self.failures.close();
+                self.before_kill();
                 self.kill();
                 JobEnd::TimedOut
             }
@@ -368,6 +373,37 @@ impl<'a, H: Head> Job<'a, H> {
             }
         }
         Ok(self.left.values().any(|&left| left > 0))
+    }
+
+    /// Runs the command of the time limit and sends its signal, and waits for the processes that these end.
+    fn before_kill(&mut self) {
+        if let Some(command) = &self.plan.on_timeout {
+            let groups = match self.host.ask(Request::Groups, ASK) {
+                Ok(Answer::Groups(groups)) => groups,
+                // The domain ends by force.
+                _ => return,
+            };
+            let members = groups.iter().flat_map(|group| &group.members);
+            let running = members.filter(|member| member.death.is_none());
+            let pids: Vec<u32> = running.filter_map(|member| member.pid).collect();
+            self.host.run_command(command, &pids, self.clock, self.signals);
+        }
+        let Some(signal) = self.plan.timeout_signal else { return };
+        self.host.signal_all(signal);
+        let limit = self.clock.limit(SIGNAL_GRACE);
+        while let Some(left) = limit.left().filter(|_| self.left.values().any(|&left| left > 0)) {
+            let received = self.host.receive(self.host.events(), left.min(POLL_INTERVAL));
+            let goes_on = match received {
+                Ok(event) => self.event(event).is_ok(),
+                Err(error) => error == RecvTimeoutError::Timeout,
+            };
+            if !goes_on {
+                return;
+            }
+            if std::iter::from_fn(|| self.signals.next(Duration::ZERO)).any(Arrived::ends) {
+                return;
+            }
+        }
     }
 
     /// Kills all groups in two steps, so that processes can end in order.

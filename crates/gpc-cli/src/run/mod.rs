@@ -12,6 +12,7 @@ mod heads;
 mod input;
 mod job;
 mod nodes;
+mod on_timeout;
 mod output;
 mod pattern;
 mod places;

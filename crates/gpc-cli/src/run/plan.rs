@@ -1,5 +1,6 @@
 //! Plan of a run: checks combinations of arguments before anything is started.
 
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, absolute};
 
@@ -64,6 +65,10 @@ pub(super) struct RunPlan {
     /// Whether the end of each process is printed.
     pub(super) print_exits: bool,
     pub(super) time_limit: Option<Span>,
+    /// Signal at the time limit, before the kill.
+    pub(super) timeout_signal: Option<u8>,
+    /// Command at the time limit, before signal and kill.
+    pub(super) on_timeout: Option<OsString>,
     pub(super) pmi_port: bool,
     pub(super) env_for: Option<EnvForKind>,
     /// How rank 0 gets standard input.
@@ -88,7 +93,7 @@ impl RunPlan {
         if count > u64::from(limits.group) {
             return Err(format!("{count} processes: a group has at most {}", limits.group).into());
         }
-        if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
+        if args.limit.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the processes".into());
         }
         let input = match args.stdin {
@@ -102,6 +107,9 @@ impl RunPlan {
                 "%h in --out-file or --err-file: the hosts of other nodes are not known here; write %r or %p"
                     .into(),
             );
+        }
+        if args.limit.on_timeout.is_some() && far {
+            return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
         }
         if args.env_for.is_some() && far {
             return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on another node; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
@@ -119,7 +127,9 @@ impl RunPlan {
             nodes,
             output,
             print_exits: args.output.print_exits,
-            time_limit: args.time_limit,
+            time_limit: args.limit.time_limit,
+            timeout_signal: args.limit.timeout_signal,
+            on_timeout: args.limit.on_timeout.clone(),
             pmi_port: args.pmi_port,
             env_for: args.env_for,
             input,

@@ -18,12 +18,14 @@ fn read(file: &OsStr) -> Result<String, String> {
     }
 }
 
+const AT_HOME: Surroundings<'_> = Surroundings { timeout: None, variables: &[] };
+
 fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
 }
 
 fn run_line(line: &str) -> Result<String, String> {
-    match translate(&words(line), None, &read) {
+    match translate(&words(line), AT_HOME, &read) {
         Ok(Translation::Run { words, .. }) => {
             let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
             Ok(words.join(" "))
@@ -61,6 +63,11 @@ const LINES: &[(&str, &str)] = &[
     ("-configfile good", "-n 1 --env A=1 ./ocean in : -n 2 ./air a b"),
     ("-l --configfile=good", "--tag-output=rank -n 1 --env A=1 ./ocean in : -n 2 ./air a b"),
     ("-bind-to core -np 2 p", "--bind core -n 2 p"),
+    ("-hosts a,b:2 -n 3 p", "--hosts a,b:2 -n 3 p"),
+    ("-host a -n 1 p : -host a -n 2 q", "--hosts a -n 1 p : -n 2 q"),
+    ("-f hosts -ppn 2 -n 4 p", "--hostfile hosts --per-host 2 -n 4 p"),
+    ("-launcher ssh -launcher-exec rsh -hosts a p", "--rsh rsh --hosts a p"),
+    ("-machinefile=hosts p", "--hostfile hosts p"),
     ("-n 2 sh -c a:b", "-n 2 sh -c a:b"),
 ];
 
@@ -95,6 +102,11 @@ fn what_is_wrong_names_the_option_and_what_to_write() {
         ("-mca btl tcp p", "-mca: an option of Open MPI, whose programs `gpc run` cannot start"),
         ("-soft 1:4 p", "-soft: an option of the MPI standard that hydra has not either: leave it out"),
         ("-s 0 p : -s 1 q", "-s stands there twice, and differs: all programs of the line share it"),
+        (
+            "-host a p : -host b q",
+            "-hosts stands there twice, and differs: all programs of the line share it",
+        ),
+        ("-bootstrap slurm p", "-bootstrap slurm: write ssh, or the command in -launcher-exec"),
         ("-timeout soon p", "-timeout soon: write a number of seconds"),
         ("-configfile none", "none: No such file or directory"),
         ("-configfile open", "open: line 1: the quote ' has no end"),
@@ -107,7 +119,8 @@ fn what_is_wrong_names_the_option_and_what_to_write() {
 
 #[test]
 fn the_time_limit_of_the_environment_holds_unless_the_line_has_one() {
-    let limited = |line: &str, timeout: &str| match translate(&words(line), Some(timeout.as_ref()), &read) {
+    let at = |timeout| Surroundings { timeout: Some(OsStr::new(timeout)), ..AT_HOME };
+    let limited = |line: &str, timeout| match translate(&words(line), at(timeout), &read) {
         Ok(Translation::Run { words, .. }) => Ok(words.join(OsStr::new(" ")).into_string().unwrap()),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.to_string()),
@@ -120,11 +133,30 @@ fn the_time_limit_of_the_environment_holds_unless_the_line_has_one() {
 
 #[test]
 fn help_and_version_are_answered_whatever_else_the_line_has() {
-    let asked = |line| translate(&words(line), None, &read);
+    let asked = |line| translate(&words(line), AT_HOME, &read);
     assert_eq!(asked("-n 2 -help p"), Ok(Translation::Help));
     assert_eq!(asked("--version"), Ok(Translation::Version));
     assert!(matches!(asked("-n 2 p -help"), Ok(Translation::Run { verbose: false, .. })));
     assert!(matches!(asked("-v -n 2 p"), Ok(Translation::Run { verbose: true, .. })));
+}
+
+/// As with hydra, whose scripts count on `LD_LIBRARY_PATH`.
+#[test]
+fn processes_on_other_hosts_get_the_variables_of_this_command() {
+    let variables = ["A", "B"].map(OsString::from);
+    let run = |line: &str| match translate(
+        &words(line),
+        Surroundings { variables: &variables, ..AT_HOME },
+        &read,
+    ) {
+        Ok(Translation::Run { words, .. }) => words.join(OsStr::new(" ")).into_string().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run("-hosts a p : q"), "--hosts a --env A --env B p : --env A --env B q");
+    assert_eq!(run("-genvall -f h -genv A 1 p"), "--hostfile h --env A --env B --env A=1 p");
+    assert_eq!(run("-genvnone -hosts a p"), "--hosts a p");
+    assert_eq!(run("-genvlist B -hosts a p"), "--hosts a --env B p");
+    assert_eq!(run("-n 2 p"), "-n 2 p", "they have them already");
 }
 
 fn word() -> impl Strategy<Value = OsString> {
@@ -141,11 +173,11 @@ proptest! {
     /// Any words are a line of `gpc run`, a question, or an error; each word behind a program stays.
     #[test]
     fn any_words_are_a_line_or_an_error(line in prop::collection::vec(word(), 0..12)) {
-        if let Ok(Translation::Run { words, .. }) = translate(&line, None, &read) {
+        if let Ok(Translation::Run { words, .. }) = translate(&line, AT_HOME, &read) {
             prop_assert!(!words.is_empty());
         }
         let behind = [words("-l p"), line.clone()].concat();
-        if let Ok(Translation::Run { words, .. }) = translate(&behind, None, &read)
+        if let Ok(Translation::Run { words, .. }) = translate(&behind, AT_HOME, &read)
             && !line.contains(&":".into())
         {
             prop_assert_eq!(&words[2..], &line[..]);

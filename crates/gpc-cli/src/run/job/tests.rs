@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -31,6 +32,8 @@ struct Fake {
     script: RefCell<Vec<(u64, Happening)>>,
     asked: RefCell<Vec<Request>>,
     signalled: RefCell<Vec<u8>>,
+    /// Process ids that commands got.
+    commands: RefCell<Vec<Vec<u32>>>,
     /// Signals for processes that the terminal has not reached.
     typed: RefCell<Vec<u8>>,
     /// The answer to the start; without one the start takes for ever.
@@ -122,6 +125,10 @@ impl Head for Fake {
         self.typed.borrow_mut().push(signal);
     }
 
+    fn run_command(&self, _: &OsStr, pids: &[u32], _: &Clock, _: &Signals) {
+        self.commands.borrow_mut().push(pids.to_vec());
+    }
+
     fn read_input(&self) -> Reading {
         Reading::default()
     }
@@ -166,6 +173,7 @@ impl Rig {
             script: RefCell::new(script),
             asked: RefCell::default(),
             signalled: RefCell::default(),
+            commands: RefCell::default(),
             typed: RefCell::default(),
             started: RefCell::new(Some(Ok(spawned))),
             groups: RefCell::default(),
@@ -181,6 +189,8 @@ impl Rig {
             output: OutputPlan::default(),
             print_exits: false,
             time_limit: None,
+            timeout_signal: None,
+            on_timeout: None,
             pmi_port: false,
             env_for: None,
             input: StdinSource::None,
@@ -384,4 +394,23 @@ fn a_signal_of_the_terminal_goes_to_those_that_it_has_not_reached() {
     let rig = Rig::new(OnDeath::Kill, script);
     assert!(matches!(rig.run(), (JobEnd::Signalled(SIGINT), None, 0)));
     assert_eq!((&*rig.fake.typed.borrow(), &*rig.fake.signalled.borrow()), (&vec![2], &vec![10]));
+}
+
+/// A hung job was killed before a debugger or a handler of a signal could say where it hung.
+#[test]
+fn a_command_and_a_signal_come_before_the_kill() {
+    let ends = |at| vec![(at, death(1, 1, Exit::Signal(3))), (at, death(1, 0, Exit::Signal(3)))];
+    let mut rig = Rig::new(OnDeath::Kill, ends(32_000)).limit("30s");
+    rig.plan.timeout_signal = Some(3);
+    rig.plan.on_timeout = Some("gdb".into());
+    rig.fake.groups.replace(vec![status(1, GroupState::Running, 2)]);
+    assert!(matches!(rig.run(), (JobEnd::TimedOut, None, 0)));
+    assert_eq!((&*rig.fake.signalled.borrow(), &*rig.fake.commands.borrow()), (&vec![3], &vec![vec![1, 1]]));
+    assert_eq!(rig.fake.now(), 32_000, "all have ended");
+    // Processes that ignore the signal have five seconds.
+    let mut rig = Rig::new(OnDeath::Kill, ends(60_000)).limit("30s");
+    rig.plan.timeout_signal = Some(3);
+    rig.fake.groups.replace(vec![status(1, GroupState::Running, 2)]);
+    assert!(matches!(rig.run(), (JobEnd::TimedOut, None, 0)));
+    assert!(rig.has_asked(&Request::Kill(FIRST)) && rig.fake.now() == 35_000, "{}", rig.fake.now());
 }

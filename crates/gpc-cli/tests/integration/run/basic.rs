@@ -255,6 +255,22 @@ fn what_other_launchers_say_stays_outside() {
     }
 }
 
+/// A job that hung was killed before anything could say where.
+#[test]
+fn a_command_and_a_signal_come_before_the_kill() {
+    let place = Place::new();
+    let file = place.path("pids");
+    let command = format!("echo $GPC_PIDS > {file}; echo said");
+    let words =
+        ["run", "-n", "2", "--time-limit", "500ms", "--timeout-signal", "USR1", "--on-timeout", &command];
+    let script = "trap 'echo $PMI_RANK dumps; exit 0' USR1; while :; do sleep 0.05; done";
+    let ended = ended(place.gpc(words.into_iter().chain(["bash", "-c", script])));
+    assert_eq!((ended.status, ended.lines()), (124, vec!["0 dumps", "1 dumps"]), "{}", ended.err);
+    assert!(ended.err.starts_with("said\n"), "{}", ended.err);
+    assert_eq!(fs::read_to_string(file).unwrap().split_whitespace().count(), 2);
+    place.empty();
+}
+
 #[test]
 fn time_that_has_passed_ends_it() {
     let place = Place::new();
