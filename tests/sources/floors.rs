@@ -390,6 +390,7 @@ const FLOORS: &[Floor] = &[
             "ring",
             "base64",
             "indicatif",
+            "similar",
             "strsim",
             "libmimalloc_sys",
             "mimalloc",

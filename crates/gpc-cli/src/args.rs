@@ -2,6 +2,8 @@
 
 mod bench;
 mod copy;
+#[cfg(feature = "bnr")]
+pub(super) mod exec;
 #[cfg(feature = "impi")]
 pub(super) mod impi;
 mod level;
@@ -70,6 +72,7 @@ Examples:
   gpc tree kary:4 64 --format svg > tree.svg
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
   gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
+  gpc exec --hosts b[01-64] --fold uname -r      a command on many hosts
   gpc copy model.bin --hosts b[01-64] --to /tmp  a file to many hosts
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
   gpc rendezvous serve --listen 127.0.0.1:4000   a place where tasks meet
@@ -109,6 +112,9 @@ pub enum Command {
     /// Run a program in the spelling of mpiexec
     #[cfg(feature = "bnr")]
     Mpiexec(mpiexec::MpiexecArgs),
+    /// Execute a command on many hosts, and fold equal outputs
+    #[cfg(feature = "bnr")]
+    Exec(exec::ExecArgs),
     /// Show running jobs: groups, the nodes of their processes, and their state
     #[cfg(feature = "bnr")]
     Ps(run::PsArgs),

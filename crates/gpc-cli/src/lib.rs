@@ -17,13 +17,13 @@
 //! | `call`, `plan`, `session` | `gpc call`; checks combinations of its arguments; its nodes |
 //! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
 //! | `plugins` | libraries of `--load` |
-//! | `cause` | explains why a call failed |
+//! | `cause`, `by_host` | explains why a call failed; reasons with the names of their hosts |
 //! | `node` | `gpc node` |
 //! | `copy` | `gpc copy` |
 //! | `copy/send`, `collect`, `hosts` | sends files; collects files; the processes on the hosts |
 //! | `copy/receive`, `incoming`, `extent` | the functions of a host; a file that comes in; which bytes have come |
 //! | `copy/piece`, `read` | the messages: a piece of a file; a request to read one |
-//! | `run` | `gpc run`, `ps`, `db` and `kill` |
+//! | `run` | `gpc run`, `exec`, `ps`, `db` and `kill` |
 //! | `run/plan`, `nodes`, `failures` | checks arguments; starts or joins nodes; failures |
 //! | `run/job`, `head` | a running job; the head of its domain, as the job uses it |
 //! | `run/input`, `output`, `signals` | standard input of rank 0; output in whole lines; signals |
@@ -31,6 +31,7 @@
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
 //! | `run/on_timeout` | the command of `--on-timeout` |
 //! | `run/env_for` | variables by which programs other than those of MPI find each other |
+//! | `run/exec`, `fold`, `spool` | `gpc exec`; equal outputs of hosts; the output of one |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |
 //! | `mpiexec` | `gpc mpiexec`: `options`, their `translation` to `gpc run`, `config_file` |
 //! | `tree`, `draw` | `gpc tree`; pictures of a `sketch`: `text`, `dot`, `svg` with `place`, `json` |
@@ -72,6 +73,7 @@ pub mod allocator;
 pub mod args;
 mod bench;
 pub mod builtin;
+mod by_host;
 mod call;
 mod cause;
 mod chart;
@@ -270,6 +272,8 @@ fn run(command: Command) -> CommandResult {
         Command::Run(args) => run::run(&args),
         #[cfg(feature = "bnr")]
         Command::Mpiexec(args) => mpiexec::start(&args),
+        #[cfg(feature = "bnr")]
+        Command::Exec(args) => run::exec(&args),
         #[cfg(feature = "bnr")]
         Command::Ps(args) => run::ps(&args),
         #[cfg(feature = "bnr")]

@@ -10,8 +10,8 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Adds the bytes from `start` to `end`. Returns false, and adds nothing, if some of them have come before. No bytes
-    /// at all can always be added.
+    /// Adds the bytes from `start` to `end`. Returns false, and adds nothing, if some of them have come before. No
+    /// bytes at all can always be added.
     #[must_use]
     pub(super) fn add(&mut self, start: u64, end: u64) -> bool {
         if start >= end {

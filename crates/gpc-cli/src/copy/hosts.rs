@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use chained_gpc::bootstrap::HostList;
 use chained_gpc::runtime::{CallError, CallHandle, Functions, Node, Outcome, Peers};
 use chained_gpc::wire::Status;
 use chained_gpc::{Call, Clock, Id, IdList, TimeLimit};
@@ -12,6 +11,7 @@ use gpc_launch::remote::{RemoteLaunch, RemotePlan};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::Failure;
+use crate::by_host;
 use crate::cause::{Names, explain};
 use crate::interrupt::Interrupt;
 use crate::joining::refuse_taken;
@@ -28,9 +28,6 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 /// Time limit of a call for one piece: even a line of 64 kbit/s carries one in that time. A process that is lost is
 /// noticed long before.
 const PIECE_LIMIT: Duration = Duration::from_secs(3600);
-
-/// Failures that are shown one by one.
-const SHOWN_MAX: usize = 16;
 
 /// A number that no other copy of a file has.
 ///
@@ -183,27 +180,13 @@ impl<'a> Hosts<'a> {
 
     /// Ends the processes; returns a line for each reason of a failure, with the hosts that have it.
     pub(super) fn close(self) -> Vec<String> {
-        let mut by_reason: BTreeMap<String, Vec<Id>> = BTreeMap::new();
-        for (id, why) in &self.failed {
-            let own = format!("host {}: ", self.name(*id));
-            let why = why.strip_prefix(&own).unwrap_or(why).to_owned();
-            by_reason.entry(why).or_default().push(*id);
-        }
-        let line = |(why, ids): (&String, &Vec<Id>)| {
-            let names = HostList::new(ids.iter().map(|id| self.name(*id)));
-            let names = names.map_or_else(|_| format!("{} hosts", ids.len()), |names| names.to_string());
-            let what = match (self.place, ids.len()) {
-                (Where::Started(_), 1) => "host",
-                (Where::Started(_), _) => "hosts",
-                (Where::Joined { .. }, 1) => "id",
-                (Where::Joined { .. }, _) => "ids",
-            };
-            format!("{what} {names}: {why}")
+        let what = match self.place {
+            Where::Started(_) => "host",
+            Where::Joined { .. } => "id",
         };
-        let mut lines: Vec<String> = by_reason.iter().take(SHOWN_MAX).map(line).collect();
-        if by_reason.len() > SHOWN_MAX {
-            lines.push(format!("and {} more reasons", by_reason.len() - SHOWN_MAX));
-        }
+        let failed: Vec<(String, &String)> =
+            self.failed.iter().map(|(id, why)| (self.name(*id), why)).collect();
+        let lines = by_host::lines(what, failed.iter().map(|(name, why)| (name.as_str(), (*why).clone())));
         if let Some(remote) = self.remote {
             remote.end(END_LIMIT);
         }

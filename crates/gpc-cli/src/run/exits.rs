@@ -21,6 +21,11 @@ impl Exits {
         self.0.entry((death.member.group, death.exit)).or_default().insert(death.member.rank);
     }
 
+    /// The ends of the processes of a group.
+    pub(super) fn of(&self, group: GroupId) -> impl Iterator<Item = (Exit, &BTreeSet<Rank>)> {
+        self.0.iter().filter(move |((of, _), _)| *of == group).map(|((_, exit), ranks)| (*exit, ranks))
+    }
+
     /// Returns the lines, by group and first rank.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut all: Vec<_> = self.0.iter().collect();

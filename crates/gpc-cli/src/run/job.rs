@@ -117,18 +117,13 @@ impl<'a, H: Head> Job<'a, H> {
         self.reading.has_failed()
     }
 
-    /// Prints how the processes ended, if that is requested.
-    pub(super) fn print_exits(&mut self) {
+    /// Returns the failures, and how the processes ended if the plan asks for that.
+    pub(super) fn into_ends(mut self) -> (Failures, Exits) {
         // Processes that were killed last have ended before the kill was answered.
         while let Ok(event) = self.host.events().try_recv() {
             let _ = self.event(event);
         }
-        self.exits.iter().flat_map(Exits::lines).for_each(|line| say(&line));
-    }
-
-    /// Returns the failures.
-    pub(super) fn into_failures(self) -> Failures {
-        self.failures
+        (self.failures, self.exits.unwrap_or_default())
     }
 
     /// Starts the job, and waits until all processes that it started have ended and their output is written.

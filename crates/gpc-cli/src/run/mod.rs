@@ -4,9 +4,11 @@
 //! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 
 mod env_for;
+mod exec;
 mod exits;
 mod failures;
 mod files;
+mod fold;
 mod head;
 mod heads;
 mod input;
@@ -21,6 +23,7 @@ mod ranks;
 mod reach;
 mod show;
 mod signals;
+mod spool;
 mod supervisor;
 mod tools;
 
@@ -33,7 +36,10 @@ use std::time::Duration;
 
 use chained_gpc::Clock;
 use gpc_bnr::host::{Host, HostSettings};
+use gpc_launch::remote::LostProcesses;
 
+use self::exits::Exits;
+use self::failures::Failures;
 use self::heads::Listening;
 use self::job::{Job, JobEnd};
 use self::nodes::Nodes;
@@ -42,8 +48,9 @@ use self::places::Places;
 use self::plan::RunPlan;
 use self::signals::Signals;
 use super::args::run::RunArgs;
-use super::{CommandResult, say};
+use super::{CommandResult, Failure, say};
 
+pub(super) use self::exec::exec;
 pub(super) use self::nodes::{run_launched, serving};
 pub(super) use self::supervisor::{is_supervisor, keep};
 pub(super) use self::tools::{db, kill, ps};
@@ -61,28 +68,60 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let signals = Signals::listen()?;
     let (nodes, settings) = match Nodes::open(&plan, &signals) {
         Ok(opened) => opened,
-        Err(error) => match signals.ending() {
-            Some(signal) => return Ok(ExitCode::from(signals::status_of(signal))),
-            None => return Err(error),
-        },
+        Err(error) => return interrupted(&signals, error),
     };
-    let (settings, mut listening) = with_tools(settings);
     let places = Arc::new(Places::default());
     let settings = with_output(settings, &plan.output, &places)?;
+    if plan.env_for.is_some() {
+        env_for::add_torch(&mut plan.specs)?;
+    }
+    let ended = carry_out(&plan, &signals, nodes, settings, &places)?;
+    let Ended { over, failures, exits, lacks_input, losses } = ended;
+    if plan.print_exits {
+        exits.lines().iter().for_each(|line| say(line));
+    }
+    nodes::loss_lines(&losses).iter().for_each(|line| say(line));
+    failures.say();
+    let failed = failures.status().or(lacks_input.then_some(super::FAILED));
+    Ok(ExitCode::from(status(over, &plan, failed)))
+}
+
+/// Returns the status of the signal that has ended the start, or else its error.
+fn interrupted(signals: &Signals, error: Failure) -> CommandResult {
+    match signals.ending() {
+        Some(signal) => Ok(ExitCode::from(signals::status_of(signal))),
+        None => Err(error),
+    }
+}
+
+/// What is known of a job that is over.
+struct Ended {
+    over: JobEnd,
+    failures: Failures,
+    exits: Exits,
+    lacks_input: bool,
+    losses: Vec<LostProcesses>,
+}
+
+/// Runs the job of a plan on its nodes, and ends the nodes.
+fn carry_out(
+    plan: &RunPlan,
+    signals: &Signals,
+    nodes: Nodes,
+    settings: HostSettings,
+    places: &Places,
+) -> Result<Ended, Failure> {
+    let (settings, mut listening) = with_tools(settings);
     let host = Host::start(settings)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot start the domain: {error}")))?;
     if let Some(listening) = &mut listening {
         listening.name(host.name())?;
     }
-    if plan.env_for.is_some() {
-        env_for::add_torch(&mut plan.specs)?;
-    }
     let clock = Clock::system();
-    let mut job = Job::new(&host, &plan, &signals, &clock, &places);
+    let mut job = Job::new(&host, plan, signals, &clock, places);
     let over = job.run();
     let lacks_input = job.lacks_input();
-    job.print_exits();
-    let failures = job.into_failures();
+    let (failures, exits) = job.into_ends();
     // Output of processes that the job does not know is written without their ids.
     places.close();
     // A domain that ends is not visible to tools.
@@ -92,10 +131,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let written = !matches!(over, JobEnd::Signalled(_) | JobEnd::Unread(_));
     end(host, written);
     nodes.close();
-    losses.iter().for_each(|line| say(line));
-    failures.say();
-    let failed = failures.status().or(lacks_input.then_some(super::FAILED));
-    Ok(ExitCode::from(status(over, &plan, failed)))
+    Ok(Ended { over, failures, exits, lacks_input, losses })
 }
 
 /// Reports how the job ended, and returns the exit status.

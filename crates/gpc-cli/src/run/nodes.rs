@@ -63,11 +63,11 @@ impl Nodes {
                 builder
             }
             NodePlacement::Hosts(hosts) => {
-                settings.nodes = (0..=hosts.plan.processes()).collect();
                 // This node reaches all others, and no other node reaches it before.
                 settings.runs = false;
                 let remote =
                     start_remote(&hosts.plan, NodeSettings::default(), || signals.ending().is_some())?;
+                settings.nodes = std::iter::once(0).chain(remote.peers().ids()).collect();
                 nodes.remote.insert(remote).root(Node::builder(0))
             }
             NodePlacement::Joined(joined) => {
@@ -87,23 +87,18 @@ impl Nodes {
         serving.attach(node.caller());
         settings.serving = Some(serving);
         if let NodePlacement::Hosts(hosts) = &plan.nodes {
-            link_with_all(&node, hosts, signals)?;
+            link_with_all(&node, hosts, &settings.nodes[1..], signals)?;
         }
         nodes.node = Some(node);
         Ok((nodes, settings))
     }
 
-    /// Returns why nodes on other hosts were lost, a line each: of these, and of all whose loss is known.
-    pub(super) fn losses(&self, ids: &[Id]) -> Vec<String> {
+    /// Returns the nodes on other hosts that were lost, with the reasons: of these, and of all whose loss is known.
+    pub(super) fn losses(&self, ids: &[Id]) -> Vec<LostProcesses> {
         let Some(remote) = &self.remote else { return Vec::new() };
         // The link with a node may break before its host is reported.
         ids.iter().take(REASONS_MAX).for_each(|id| drop(remote.why_lost(*id, REASON_LIMIT)));
-        let lost = remote.lost();
-        let mut lines: Vec<String> = lost.iter().take(REASONS_MAX).map(loss).collect();
-        if lost.len() > REASONS_MAX {
-            lines.push(format!("{} more nodes were lost", lost.len() - REASONS_MAX));
-        }
-        lines
+        remote.lost()
     }
 
     /// Ends the nodes that were started.
@@ -120,12 +115,17 @@ impl Nodes {
     }
 }
 
-fn loss(lost: &LostProcesses) -> String {
-    let LostProcesses { first, count, why, .. } = lost;
-    match count {
+/// Returns a line for each loss, up to a number.
+pub(super) fn loss_lines(lost: &[LostProcesses]) -> Vec<String> {
+    let line = |LostProcesses { first, count, why, .. }: &LostProcesses| match count {
         1 => format!("node {first} was lost: {why}"),
         count => format!("nodes {first}-{} were lost: {why}", first + (count - 1)),
+    };
+    let mut lines: Vec<String> = lost.iter().take(REASONS_MAX).map(line).collect();
+    if lost.len() > REASONS_MAX {
+        lines.push(format!("{} more nodes were lost", lost.len() - REASONS_MAX));
     }
+    lines
 }
 
 /// Opens the links with the nodes on other hosts. No other host may reach this one, and a node that has something for
@@ -133,8 +133,9 @@ fn loss(lost: &LostProcesses) -> String {
 ///
 /// # Errors
 /// If a link is not up within the time limit of a host's start; the message names the host.
-fn link_with_all(node: &Node, hosts: &HostNodes, signals: &Signals) -> Result<(), Failure> {
-    let ids = IdList::range(1..1 + hosts.plan.processes());
+fn link_with_all(node: &Node, hosts: &HostNodes, ids: &[Id], signals: &Signals) -> Result<(), Failure> {
+    // A partial start may have found no host at all.
+    let Ok(ids) = IdList::from_ids(ids.iter().copied()) else { return Ok(()) };
     let interrupted = || signals.ending().is_some();
     until_up(hosts.plan.start_limit, &Clock::system(), interrupted, |limit| {
         node.wait_for_peers(ids.clone(), limit)

@@ -94,12 +94,23 @@ impl Sink {
         };
         let is_shared = plan.out.is_some() && plan.out == plan.err;
         Ok(Sink {
-            out: OutputStream::new(out, plan.tags),
-            err: OutputStream::new(err, plan.tags),
+            out: OutputStream::new(out, plan.tags.map(Tags::Process)),
+            err: OutputStream::new(err, plan.tags.map(Tags::Process)),
             out_files: plan.out.as_ref().map(files),
             err_files: plan.err.as_ref().filter(|_| !is_shared).map(files),
             is_shared,
         })
+    }
+
+    /// Opens the outputs of this process; each line begins with the name of its host, by rank.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(super) fn of_hosts(names: Vec<String>) -> io::Result<Sink> {
+        let mut sink = Sink::new(&OutputPlan::default(), &Arc::default())?;
+        let tags = Tags::Hosts(names.into());
+        (sink.out.tags, sink.err.tags) = (Some(tags.clone()), Some(tags));
+        Ok(sink)
     }
 
     /// Writes a piece; blocks while the reader does not read.
@@ -115,11 +126,20 @@ impl Sink {
     }
 }
 
+/// What stands in front of each line.
+#[derive(Clone, Debug)]
+enum Tags {
+    /// The process that wrote it.
+    Process(TagKind),
+    /// The host, by rank.
+    Hosts(Arc<[String]>),
+}
+
 /// One output.
 #[derive(Debug)]
 struct OutputStream<W> {
     to: W,
-    tags: Option<TagKind>,
+    tags: Option<Tags>,
     /// The process whose last line has no end yet.
     open: Option<Member>,
     /// Lines with their tags; the memory is reused.
@@ -127,16 +147,17 @@ struct OutputStream<W> {
 }
 
 impl<W: Write> OutputStream<W> {
-    fn new(to: W, tags: Option<TagKind>) -> OutputStream<W> {
+    fn new(to: W, tags: Option<Tags>) -> OutputStream<W> {
         OutputStream { to, tags, open: None, tagged: Vec::new() }
     }
 
     /// Writes a piece to the file of its process, or without files to the output.
     fn write(&mut self, files: &mut Option<OutputFiles>, piece: &Piece) -> io::Result<()> {
         let Piece { member, bytes, .. } = piece;
-        let bytes = match self.tags {
-            Some(kind) => {
-                self.tag(kind, *member, bytes, files.is_some())?;
+        let bytes = match &self.tags {
+            Some(tags) => {
+                let alone = files.is_some();
+                tags.add(*member, bytes, alone, &mut self.open, &mut self.tagged)?;
                 &self.tagged
             }
             None => &**bytes,
@@ -146,26 +167,41 @@ impl<W: Write> OutputStream<W> {
             None => self.to.write_all(bytes),
         }
     }
+}
 
+impl Tags {
     /// Puts a tag in front of each line that begins in the piece. `alone`: the lines of others are in other files.
-    fn tag(&mut self, kind: TagKind, member: Member, bytes: &[u8], alone: bool) -> io::Result<()> {
-        self.tagged.clear();
-        let mut goes_on = self.open == Some(member);
-        if self.open.is_some() && !goes_on && !alone {
+    fn add(
+        &self,
+        member: Member,
+        bytes: &[u8],
+        alone: bool,
+        open: &mut Option<Member>,
+        tagged: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        tagged.clear();
+        let mut goes_on = *open == Some(member);
+        if open.is_some() && !goes_on && !alone {
             // Otherwise a tag would be in the middle of a line.
-            self.tagged.push(b'\n');
+            tagged.push(b'\n');
         }
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             if !goes_on {
-                match kind {
-                    TagKind::Rank if member.group == FIRST => write!(self.tagged, "[{}] ", member.rank)?,
-                    TagKind::Rank | TagKind::Group => write!(self.tagged, "[{member}] ")?,
+                match self {
+                    Tags::Process(TagKind::Rank) if member.group == FIRST => {
+                        write!(tagged, "[{}] ", member.rank)?
+                    }
+                    Tags::Process(TagKind::Rank | TagKind::Group) => write!(tagged, "[{member}] ")?,
+                    Tags::Hosts(names) => {
+                        let name = names.get(member.rank as usize).map_or("", String::as_str);
+                        write!(tagged, "{name}: ")?;
+                    }
                 }
             }
-            self.tagged.extend_from_slice(line);
+            tagged.extend_from_slice(line);
             goes_on = !line.ends_with(b"\n");
         }
-        self.open = goes_on.then_some(member);
+        *open = goes_on.then_some(member);
         Ok(())
     }
 }
@@ -186,7 +222,7 @@ mod tests {
     }
 
     fn written_with(tags: Option<TagKind>, pieces: &[(u32, &str)]) -> String {
-        let mut way = OutputStream::new(Vec::new(), tags);
+        let mut way = OutputStream::new(Vec::new(), tags.map(Tags::Process));
         for (rank, text) in pieces {
             way.write(&mut None, &piece(1, *rank, text)).unwrap();
         }
@@ -210,8 +246,18 @@ mod tests {
     fn a_tag_may_be_the_rank_alone() {
         let written = written_with(Some(TagKind::Rank), &[(0, "a\n"), (3, "b\n")]);
         assert_eq!(written, "[0] a\n[3] b\n");
-        let mut way = OutputStream::new(Vec::new(), Some(TagKind::Rank));
+        let mut way = OutputStream::new(Vec::new(), Some(Tags::Process(TagKind::Rank)));
         way.write(&mut None, &piece(2, 1, "c\n")).unwrap();
         assert_eq!(way.to, b"[g2.1] c\n");
+    }
+
+    #[test]
+    fn a_tag_may_be_the_host() {
+        let names = ["b1", "b2"].map(str::to_owned);
+        let mut way = OutputStream::new(Vec::new(), Some(Tags::Hosts(names.into())));
+        for (rank, text) in [(1, "a\nb"), (0, "c\n"), (1, "d\n")] {
+            way.write(&mut None, &piece(1, rank, text)).unwrap();
+        }
+        assert_eq!(String::from_utf8(way.to).unwrap(), "b2: a\nb2: b\nb1: c\nb2: d\n");
     }
 }

@@ -83,6 +83,14 @@ impl RunPlan {
     /// Every fault that can be found before anything is started, as a message for the user.
     pub(super) fn new(args: &RunArgs) -> Result<RunPlan, Refused> {
         let programs = args.programs().map_err(|error| Refused::Usage(error.to_string()))?;
+        RunPlan::of(&programs, args)
+    }
+
+    /// As [`new`](Self::new), with these programs in place of those of the arguments.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn of(programs: &[ProgramArgs], args: &RunArgs) -> Result<RunPlan, Refused> {
         let limits = Limits::default();
         let nodes = nodes(args)?;
         let default = match &nodes {

@@ -98,8 +98,9 @@ fn fold(losses: &[LostProcesses]) -> Vec<Cause<'_>> {
     causes
 }
 
-/// Returns a text with [`HOST`] in place of a host's name, where that is a word of its own.
-fn unnamed(text: &str, host: &str) -> String {
+/// Returns a text with `HOST` in place of a host's name, where that is a word of its own. So texts about several hosts
+/// can be compared.
+pub fn unnamed(text: &str, host: &str) -> String {
     let is_part = |character: char| character.is_alphanumeric() || "._-".contains(character);
     let (mut replaced, mut from) = (String::new(), 0);
     for (at, found) in text.match_indices(host) {

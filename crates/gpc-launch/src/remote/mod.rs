@@ -79,7 +79,7 @@ mod words;
 
 pub use agent::{Part, own_part};
 pub use agent_error::AgentError;
-pub use error::{LostProcesses, RemoteError};
+pub use error::{LostProcesses, RemoteError, unnamed};
 pub use network::{Network, NetworkError};
 pub use root::{RemoteLaunch, RemotePlan};
 pub use share::REMOTE_PROCESSES_MAX;

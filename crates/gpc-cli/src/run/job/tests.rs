@@ -211,7 +211,7 @@ impl Rig {
         let mut job = Job::new(&self.fake, &self.plan, &self.signals, &clock, &self.places);
         let end = job.run();
         let warned = job.warned;
-        (end, job.into_failures().status(), warned)
+        (end, job.into_ends().0.status(), warned)
     }
 
     fn has_asked(&self, request: &Request) -> bool {

@@ -166,7 +166,7 @@ fn files_of_hosts_are_collected_into_a_folder_for_each() {
         let ended = hosts.run(&format!("--from log --hosts a[1-5] --to {}", out.display()));
         assert_eq!(ended.code(), Some(1), "{}", ended.stderr);
         let lines: Vec<&str> = ended.stderr.lines().collect();
-        let [absent, folder] = lines[..] else { panic!("{}", ended.stderr) };
+        let [folder, absent] = lines[..] else { panic!("{}", ended.stderr) };
         assert!(absent.starts_with("gpc: host a5: cannot read log: No such file"), "{absent}");
         assert_eq!(folder, "gpc: host a4: cannot read log: it is a folder");
         assert_eq!(names(&out), ["a1", "a2", "a3"]);

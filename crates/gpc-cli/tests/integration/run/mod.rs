@@ -13,6 +13,7 @@ mod crashes_hosts;
 mod crashes_output;
 mod crashes_random;
 mod ends;
+mod exec;
 mod flood;
 mod hosts;
 mod mpi;

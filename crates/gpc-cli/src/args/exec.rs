@@ -1,0 +1,106 @@
+//! Arguments of `gpc exec`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use gpc_trees::Id;
+
+use super::over::OVER_HEADING;
+use super::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
+use super::run_limit::RunLimitArgs;
+use super::run_output::RunOutputArgs;
+use super::trust::TRUST_HEADING;
+use super::{OverArgs, TrustArgs};
+use crate::duration::Span;
+
+/// Arguments of `gpc exec`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = EXEC_EXAMPLES, override_usage = EXEC_USAGE)]
+pub struct ExecArgs {
+    /// Print equal outputs once, under the names of their hosts, when all hosts have ended
+    #[arg(long)]
+    pub fold: bool,
+
+    /// Print the commonest output, and how the others differ from it
+    #[arg(long, conflicts_with = "fold")]
+    pub diff: bool,
+
+    /// Print one JSON object: for each host its output, and how it ended
+    #[arg(long, conflicts_with_all = ["fold", "diff"])]
+    pub json: bool,
+
+    /// End the commands after this time, such as 10s or 1h; the exit status is then 124
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Span>,
+
+    /// Script for /bin/sh on each host, in place of a command
+    #[arg(long, value_name = "SCRIPT", conflicts_with = "words")]
+    pub shell: Option<OsString>,
+
+    /// Execute on the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`
+    #[arg(long, value_name = "FILE", requires = "id")]
+    pub peers: Option<PathBuf>,
+
+    /// With --peers: id of this process
+    #[arg(long, value_name = "I", requires = "peers")]
+    pub id: Option<Id>,
+
+    /// Nodes that this node links with over TCP.
+    #[command(flatten, next_help_heading = TRUST_HEADING)]
+    pub trust: TrustArgs,
+
+    /// Hosts.
+    #[command(flatten, next_help_heading = OVER_HEADING)]
+    pub over: OverArgs,
+
+    /// Command and its arguments, as they are: no shell reads them
+    #[arg(value_name = "COMMAND", required_unless_present = "shell", trailing_var_arg = true, num_args = 1..)]
+    pub words: Vec<OsString>,
+}
+
+const EXEC_USAGE: &str = "\
+gpc exec --hosts <LIST> [OPTIONS] [--] <COMMAND> [ARGS]...
+       gpc exec --hosts <LIST> [OPTIONS] --shell <SCRIPT>";
+
+const EXEC_EXAMPLES: &str = "\
+Each line of output has the name of its host, as it comes: `b12: ...`. Commands start where the remote
+shell starts, with the environment that it gives them, and read no input.
+
+The exit status is the greatest of all hosts: 128 + N where signal N ended a command, 127 where there
+is none of that name, 255 where a host cannot be reached.
+
+Examples:
+  gpc exec --hosts b[01-64] uname -r             b01: 6.1.0, ...
+  gpc exec --hosts b[01-64] --fold uname -r      b[01-11,13-64]: 6.1.0, and b12: 5.10.0
+  gpc exec --hosts b[01-64] --diff cat /etc/ssh/sshd_config
+  gpc exec --hosts b[01-64] --shell 'dmesg | tail -1'";
+
+impl ExecArgs {
+    /// The arguments of the run that this is: a process on each host, which is no reason to end the others.
+    pub fn to_run(&self) -> RunArgs {
+        let word = OsString::from;
+        let words = match &self.shell {
+            Some(script) => vec![word("/bin/sh"), word("-c"), script.clone()],
+            // So that a command that one host lacks is started on the others.
+            None => {
+                let shell = ["/bin/sh", "-c", r#"exec "$0" "$@""#].map(OsString::from);
+                shell.into_iter().chain(self.words.iter().cloned()).collect()
+            }
+        };
+        RunArgs {
+            first: ProgramArgs { n: None, env: Vec::new(), wdir: None, words },
+            output: RunOutputArgs { print_exits: true, ..RunOutputArgs::default() },
+            limit: RunLimitArgs { time_limit: self.time_limit, ..RunLimitArgs::default() },
+            on_death: OnDeathKind::Notify,
+            stdin: StdinKind::None,
+            bind: BindKind::None,
+            env_for: None,
+            pmi_port: false,
+            nodes: None,
+            peers: self.peers.clone(),
+            id: self.id,
+            trust: self.trust.clone(),
+            over: self.over.clone(),
+        }
+    }
+}

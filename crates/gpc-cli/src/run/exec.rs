@@ -1,0 +1,139 @@
+//! `gpc exec`: a command on each of many hosts, as processes of one group.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpc_bnr::Exit;
+use gpc_bnr::streams::Piece;
+use gpc_launch::remote::LostProcesses;
+use gpc_trees::Id;
+
+use super::exits::Exits;
+use super::failures::{FIRST, how};
+use super::fold::{Folded, UNREACHED};
+use super::nodes::Nodes;
+use super::output::Sink;
+use super::places::Places;
+use super::plan::{NodePlacement, RunPlan};
+use super::signals::Signals;
+use super::{Ended, carry_out, interrupted, status};
+use crate::args::exec::ExecArgs;
+use crate::refused::Refused;
+use crate::{CommandResult, by_host, say, stdout};
+
+/// Runs `gpc exec`.
+pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
+    let mut plan = plan(args)?;
+    // Before anything is started, so that nothing remains after a signal.
+    let signals = Signals::listen()?;
+    let (nodes, mut settings) = match Nodes::open(&plan, &signals) {
+        Ok(opened) => opened,
+        Err(error) => return interrupted(&signals, error),
+    };
+    // The first one is the head, which runs nothing.
+    let ids = settings.nodes[1..].to_vec();
+    let names: Vec<String> = ids.iter().map(|id| plan.host_of(*id)).collect();
+    if names.is_empty() {
+        let lost = nodes.losses(&[]);
+        nodes.close();
+        return Ok(ExitCode::from(say_hosts(&plan, &names, &Exits::default(), &unreached(&plan, &lost))));
+    }
+    plan.specs.iter_mut().for_each(|spec| spec.count = u32::try_from(names.len()).unwrap_or(u32::MAX));
+    let folded = Arc::new(Mutex::new(Folded::new(names.clone())));
+    settings.output = Some(match args.fold || args.diff || args.json {
+        true => Box::new(adding_to(&folded)),
+        false => {
+            let mut sink = Sink::of_hosts(names.clone())?;
+            Box::new(move |piece| sink.write(piece))
+        }
+    });
+    let Ended { over, exits, losses, .. } = carry_out(&plan, &signals, nodes, settings, &Places::default())?;
+    let unreached = unreached(&plan, &losses);
+    let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
+    for (exit, ranks) in exits.of(FIRST) {
+        ranks.iter().for_each(|rank| folded.end(*rank as usize, exit));
+    }
+    stdout::write(|out| match args {
+        ExecArgs { json: true, .. } => folded.write_json(&unreached, out),
+        ExecArgs { diff: true, .. } => folded.write_diff(out, &mut io::stderr().lock()),
+        ExecArgs { fold: true, .. } => folded.write(out, &mut io::stderr().lock()),
+        _ => Ok(()),
+    })?;
+    let greatest = say_hosts(&plan, &names, &exits, &unreached);
+    Ok(ExitCode::from(status(over, &plan, (greatest != 0).then_some(greatest))))
+}
+
+/// The run that this is: one process on each host, hosts that cannot be reached are left out.
+fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
+    let run = args.to_run();
+    let mut plan = RunPlan::of(std::slice::from_ref(&run.first), &run)?;
+    match &mut plan.nodes {
+        NodePlacement::OwnNode | NodePlacement::Launched(_) => {
+            return Err("say where to execute with --hosts LIST, or with --peers FILE --id I".into());
+        }
+        NodePlacement::Joined(_) => {}
+        NodePlacement::Hosts(hosts) => {
+            hosts.plan.hosts.iter_mut().for_each(|host| host.slots = 1);
+            hosts.hosts = hosts.hosts.clone().with_slots(1);
+            hosts.plan.partial = true;
+        }
+    }
+    // The folder of this process need not exist there.
+    plan.specs.iter_mut().for_each(|spec| spec.info.retain(|(key, _)| key != "wdir"));
+    Ok(plan)
+}
+
+impl RunPlan {
+    /// The name of the host of a node, or of the node if only that is known.
+    fn host_of(&self, id: Id) -> String {
+        let hosts = match &self.nodes {
+            NodePlacement::Hosts(hosts) => &hosts.plan.hosts[..],
+            _ => &[],
+        };
+        let host = id.checked_sub(1).and_then(|place| hosts.get(place as usize));
+        host.map_or_else(|| format!("node-{id}"), |host| host.name.clone())
+    }
+}
+
+/// Keeps output until all hosts have ended.
+fn adding_to(folded: &Arc<Mutex<Folded>>) -> impl FnMut(&Piece) -> io::Result<()> + Send + use<> {
+    let folded = Arc::clone(folded);
+    move |piece| {
+        let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
+        folded.add(piece.member.rank as usize, piece.stream, &piece.bytes)
+    }
+}
+
+/// The hosts that are not reached any more, with the reasons.
+fn unreached(plan: &RunPlan, losses: &[LostProcesses]) -> Vec<(String, String)> {
+    let each = losses.iter().flat_map(|lost| (lost.first..lost.first + lost.count).map(|id| (id, &lost.why)));
+    // The first reason counts.
+    let mut by_id = BTreeMap::new();
+    for (id, why) in each {
+        by_id.entry(id).or_insert(why);
+    }
+    by_id.into_iter().map(|(id, why)| (plan.host_of(id), why.clone())).collect()
+}
+
+/// Prints how commands have failed, with the hosts, and returns the greatest exit status.
+fn say_hosts(plan: &RunPlan, names: &[String], exits: &Exits, unreached: &[(String, String)]) -> u8 {
+    let name = |rank: u32| names.get(rank as usize).map_or("", String::as_str);
+    let mut reasons: Vec<(&str, String)> =
+        unreached.iter().map(|(host, why)| (host.as_str(), why.clone())).collect();
+    let mut greatest = if unreached.is_empty() { 0 } else { UNREACHED };
+    for (exit, ranks) in exits.of(FIRST) {
+        // The reason of a lost node is among those above, where hosts are known.
+        let is_said =
+            matches!(exit, Exit::Node(id) if unreached.iter().any(|(host, _)| *host == plan.host_of(id)));
+        let status = if matches!(exit, Exit::Node(_)) { UNREACHED } else { exit.status() };
+        greatest = greatest.max(status);
+        if status != 0 && !is_said {
+            reasons.extend(ranks.iter().map(|rank| (name(*rank), how(exit))));
+        }
+    }
+    let what = if matches!(plan.nodes, NodePlacement::Hosts(_)) { "host" } else { "node" };
+    by_host::lines(what, reasons).iter().for_each(|line| say(line));
+    greatest
+}

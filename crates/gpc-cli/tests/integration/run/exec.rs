@@ -1,0 +1,179 @@
+//! `gpc exec` on hosts that a stand-in for ssh runs on this machine.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::Signal;
+
+use crate::processes::support::{Ended, Gpc, until};
+
+/// A host's commands have its name in `HOST`; a host whose name begins with `down` cannot be reached.
+const STAND_IN: &str = r#"#!/bin/sh
+host=$1
+shift
+case $host in
+    down*) echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255;;
+esac
+HOST=$host
+export HOST
+exec "$@"
+"#;
+
+struct Hosts {
+    folder: tempfile::TempDir,
+}
+
+impl Hosts {
+    fn new() -> Hosts {
+        let hosts = Hosts { folder: tempfile::tempdir().unwrap() };
+        let rsh = hosts.folder.path().join("rsh");
+        fs::write(&rsh, STAND_IN).unwrap();
+        fs::set_permissions(&rsh, fs::Permissions::from_mode(0o700)).unwrap();
+        hosts
+    }
+
+    /// Starts `gpc exec` on hosts, with a script of their shell: a file, so that the line needs no quotes.
+    fn start(&self, hosts: &str, script: &str) -> Gpc {
+        let path = self.folder.path().join("script");
+        fs::write(&path, script).unwrap();
+        let rsh = self.folder.path().join("rsh");
+        let line = format!("exec --hosts {hosts} --rsh {} -- sh {}", rsh.display(), path.display());
+        Gpc::start(&line)
+    }
+
+    fn run(&self, hosts: &str, script: &str) -> Ended {
+        self.start(hosts, script).end()
+    }
+}
+
+fn stdout(ended: &Ended) -> String {
+    String::from_utf8(ended.stdout.clone()).unwrap()
+}
+
+/// Lines of an output in any order.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn each_line_has_the_name_of_its_host() {
+    let hosts = Hosts::new();
+    let ended = hosts.run("a,b[1-2]:3 --fan-out 1", "echo one; echo two $HOST; echo no >&2");
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    // One command on each host, however many slots it has.
+    let expected = ["a: one", "a: two a", "b1: one", "b1: two b1", "b2: one", "b2: two b2"];
+    assert_eq!(lines(&stdout(&ended)), expected);
+    assert_eq!(lines(&ended.stderr), ["a: no", "b1: no", "b2: no"]);
+}
+
+#[test]
+fn equal_outputs_are_folded_and_the_greatest_status_counts() {
+    let hosts = Hosts::new();
+    let script = "echo 6.1.0; case $HOST in b3) exit 3;; b5) kill -9 $$;; esac";
+    let ended = hosts.run("b[1-8],down[1-2] --fold", script);
+    assert_eq!(stdout(&ended), "b[1-2,4,6-8]: 6.1.0\nb3: 6.1.0\nb5: 6.1.0\n");
+    let expected = [
+        "gpc: host b3: ended with status 3",
+        "gpc: host b5: killed by signal 9 (SIGKILL)",
+        "gpc: hosts down[1-2]: exit status 255: ssh: connect to host HOST port 22: No route to host",
+    ];
+    assert_eq!((lines(&ended.stderr), ended.code()), (expected.to_vec(), Some(255)));
+    assert_eq!(hosts.run("b[1-8]", script).code(), Some(137));
+    assert_eq!(hosts.run("b[1-4]", script).code(), Some(3));
+    assert_eq!(hosts.run("down[1-4]", script).code(), Some(255));
+}
+
+#[test]
+fn json_has_every_host() {
+    let hosts = Hosts::new();
+    let ended = hosts.run("b[1-2],down1 --json", "echo $HOST; printf '\\377' >&2; [ $HOST = b1 ]");
+    let value: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let all: Vec<(&str, u64)> = value["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|host| (host["host"].as_str().unwrap(), host["status"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(all, [("b1", 0), ("b2", 1), ("down1", 255)], "{}", ended.stderr);
+    assert_eq!(value["hosts"][1]["stdout"], "b2\n");
+    assert_eq!(value["hosts"][1]["stderr"]["base64"], "/w==");
+}
+
+#[test]
+fn words_are_passed_as_they_are_and_a_command_may_be_missing() {
+    let hosts = Hosts::new();
+    let rsh = hosts.folder.path().join("rsh");
+    let exec = |words: &str| Gpc::start(&format!("exec --hosts a --rsh {} -- {words}", rsh.display())).end();
+    let ended = exec("echo $HOME ; * : -n --fold |");
+    assert_eq!(stdout(&ended), "a: $HOME ; * : -n --fold |\n", "{}", ended.stderr);
+    let ended = exec("nowhere-1");
+    assert_eq!(ended.code(), Some(127));
+    assert!(ended.stderr.contains("nowhere-1: not found"), "{}", ended.stderr);
+}
+
+/// Ten megabytes of each host pass, and a slow reader holds them up.
+#[test]
+fn long_output_passes() {
+    let hosts = Hosts::new();
+    let ended =
+        hosts.run("b[1-4] --fold", "head -c 10000000 /dev/zero | tr '\\0' x; [ $HOST != b2 ] || echo y");
+    let text = stdout(&ended);
+    let x = "x".repeat(10_000_000);
+    assert!(text == format!("b[1,3-4]:\n{x}\nb2:\n{x}y\n"), "{} bytes, {}", text.len(), ended.stderr);
+}
+
+#[test]
+fn nothing_is_left_when_the_command_or_a_host_is_killed() {
+    let hosts = Hosts::new();
+    for signal in [Signal::KILL, Signal::TERM] {
+        let exec = hosts.start("b[1-3] --fan-out 1", "echo up; exec sleep 1000");
+        let sleeps = |exec: &Gpc| {
+            exec.processes().iter().filter(|process| process.arguments() == ["sleep", "1000"]).count()
+        };
+        until("all hosts sleep", || sleeps(&exec) == 3);
+        exec.process().kill(signal);
+        exec.end_soon();
+    }
+    let exec = hosts.start("b[1-2] --fan-out 2", "case $HOST in b1) exec sleep 1000;; esac; echo done");
+    let agent = |exec: &Gpc| {
+        let has = |name: &String| name == "gpc-1\n";
+        exec.processes().into_iter().find(|process| process.thread_names().iter().any(has))
+    };
+    until("the first host sleeps", || {
+        exec.processes().iter().any(|process| process.arguments() == ["sleep", "1000"])
+    });
+    agent(&exec).expect("it is there").kill(Signal::KILL);
+    let ended = exec.end_soon();
+    assert_eq!((ended.code(), stdout(&ended).as_str()), (Some(255), "b2: done\n"), "{}", ended.stderr);
+    let expected =
+        ["gpc: host b1: killed by signal 9 (SIGKILL)", "gpc: node 1 was lost, and its processes with it"];
+    assert_eq!(lines(&ended.stderr), expected);
+}
+
+#[test]
+fn a_host_that_hangs_is_named_at_the_time_limit() {
+    let hosts = Hosts::new();
+    let ended =
+        hosts.run("b[1-3] --time-limit 2s --fold", "echo $HOST up; [ $HOST != b2 ] || exec sleep 1000");
+    assert_eq!(ended.code(), Some(124), "{}", ended.stderr);
+    assert_eq!(stdout(&ended), "b1: b1 up\nb2: b2 up\nb3: b3 up\n");
+    assert!(ended.stderr.starts_with("gpc: host b2: killed by signal 15 (SIGTERM)\n"), "{}", ended.stderr);
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_is_started() {
+    for (line, what) in [
+        ("true", "say where to execute with --hosts LIST"),
+        ("--hosts a", "<COMMAND>"),
+        ("--hosts a --fold --diff true", "cannot be used with"),
+        ("--hosts a --shell x true", "cannot be used with"),
+        ("--hosts a --time-limit 0s true", "leaves no time"),
+        ("--fan-out 3 true", "--fan-out goes with --hosts"),
+    ] {
+        let ended = Gpc::start(&format!("exec {line}")).end();
+        assert_eq!(ended.code(), Some(2), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains(what), "{line}: {}", ended.stderr);
+    }
+}
