@@ -73,7 +73,7 @@ Examples:
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
   gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
   gpc exec --hosts b[01-64] --fold uname -r      a command on many hosts
-  gpc copy model.bin --hosts b[01-64] --to /tmp  a file to many hosts
+  gpc copy model.bin --hosts b[01-64]:/tmp       a file to many hosts
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
   gpc rendezvous serve --listen 127.0.0.1:4000   a place where tasks meet
   gpc impi server 2                              where the clusters of an MPI job meet, by IMPI
@@ -562,7 +562,7 @@ impl Args {
         I: IntoIterator<Item = T>,
         T: Into<OsString> + Clone,
     {
-        Args::try_parse_from(args)
+        Args::try_parse_from(copy::with_destination(args.into_iter().map(Into::into).collect()))
     }
 }
 
@@ -594,6 +594,9 @@ mod tests {
         let texts = [
             EXAMPLES,
             CALL_EXAMPLES,
+            copy::COPY_EXAMPLES,
+            #[cfg(feature = "bnr")]
+            exec::EXEC_EXAMPLES,
             node::NODE_EXAMPLES,
             TREE_EXAMPLES,
             SIM_EXAMPLES,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +23,10 @@ use super::{Ended, carry_out, interrupted, status};
 use crate::args::exec::ExecArgs;
 use crate::refused::Refused;
 use crate::{CommandResult, by_host, say, stdout};
+
+/// Number of hosts that are reached at once, unless the user says another one: a command is short, so a level of the
+/// tree would cost more than a few dozens of connections.
+const FAN_OUT: NonZeroU32 = NonZeroU32::new(64).expect("it is not 0");
 
 /// Runs `gpc exec`.
 pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
@@ -78,6 +83,9 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
             hosts.plan.hosts.iter_mut().for_each(|host| host.slots = 1);
             hosts.hosts = hosts.hosts.clone().with_slots(1);
             hosts.plan.partial = true;
+            if args.over.fan_out.is_none() {
+                hosts.plan.fan_out = FAN_OUT;
+            }
         }
     }
     // The folder of this process need not exist there.

@@ -85,7 +85,7 @@ fn files_reach_every_host_and_replace_old_ones() {
     }
     // To a name, over what is there.
     let other = hosts.write("other", b"other", 0o600);
-    let ended = hosts.run(&format!("{other} --hosts a[1-5] --to in/long"));
+    let ended = hosts.run(&format!("{other} --hosts a[1-5]:in/long"));
     let shown = String::from_utf8(ended.stdout).unwrap();
     assert!(
         ended.status.success() && shown.starts_with("1 file (5 B) to 5 hosts in "),
