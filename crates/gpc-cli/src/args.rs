@@ -6,6 +6,7 @@ mod copy;
 pub(super) mod exec;
 #[cfg(feature = "impi")]
 pub(super) mod impi;
+mod launcher;
 mod level;
 mod link;
 #[cfg(feature = "bnr")]

@@ -17,6 +17,7 @@
 //! | `call`, `plan`, `session` | `gpc call`; checks combinations of its arguments; its nodes |
 //! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
 //! | `plugins` | libraries of `--load` |
+//! | `allocated` | the hosts of the job of a batch system |
 //! | `cause`, `by_host` | explains why a call failed; reasons with the names of their hosts |
 //! | `node` | `gpc node` |
 //! | `copy` | `gpc copy` |
@@ -68,6 +69,7 @@
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 #![deny(unsafe_code)]
 
+mod allocated;
 #[cfg(feature = "mimalloc")]
 pub mod allocator;
 pub mod args;

@@ -109,7 +109,7 @@ pub use limits::{PROCESSES_MAX, advice};
 pub use orders::Orders;
 pub use orders_error::OrdersError;
 pub use plan::Plan;
-pub use program::{name_of, this_program};
+pub use program::{name_of, program_file, this_program};
 pub use settings::NodeSettings;
 
 pub use chained_gpc::bootstrap::inherited_socket;

@@ -5,11 +5,14 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::launcher::Launcher;
+use crate::allocated::hosts_of_allocation;
 use crate::duration::Span;
 use crate::files::{read_peers, read_text, shown};
 use crate::launching::AGENT;
 use crate::refused::Refused;
 use chained_gpc::bootstrap::{HostListError, HostSlots, SlotList, read_host_file};
+use gpc_launch::program_file;
 use gpc_launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 
 /// Heading of these arguments in the help.
@@ -19,9 +22,10 @@ pub(super) const OVER_HEADING: &str = "Other hosts";
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 pub struct OverArgs {
     /// Start the processes on these hosts, such as a:2,b[01-64], through a tree of ssh. `:K` is the number of processes
-    /// on the host, 1 by default. This process is id 0, and ids from 1 on follow the list
+    /// on the host, 1 by default. This process is id 0, and ids from 1 on follow the list. `alloc` stands for the hosts
+    /// of the job of Slurm, PBS, LSF or SGE that includes this process
     #[arg(long, value_name = "LIST", conflicts_with = "peers", value_parser = hosts)]
-    pub hosts: Option<SlotList>,
+    pub hosts: Option<HostChoice>,
 
     /// Like --hosts, with the hosts of a file: a line for each, as mpiexec reads them (HOST, HOST:K, or HOST slots=K)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "peers"])]
@@ -31,8 +35,13 @@ pub struct OverArgs {
     #[arg(long, visible_alias = "ppn", value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
     pub per_host: Option<u32>,
 
+    /// What starts the processes on the hosts; by default `slurm` for hosts of the Slurm job that includes this
+    /// process, and `ssh` for others
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub launcher: Option<Launcher>,
+
     /// Command that runs another one on a host, instead of `ssh -o BatchMode=yes`; the host's name and that command are
-    /// its next words. Quotes keep words together
+    /// its next words, or the name replaces {host}. Quotes keep words together
     #[arg(long, value_name = "CMD")]
     pub rsh: Option<Words>,
 
@@ -54,14 +63,26 @@ pub struct OverArgs {
     pub network: Option<Network>,
 }
 
+/// The hosts of `--hosts`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HostChoice {
+    /// Those of the allocation that includes this process.
+    Allocation,
+    /// A list.
+    List(SlotList),
+}
+
 /// Parses the list of `--hosts`. A peers file there was the option of `gpc run` for running nodes.
-fn hosts(text: &str) -> Result<SlotList, String> {
+fn hosts(text: &str) -> Result<HostChoice, String> {
     let path = Path::new(text);
+    if text == "alloc" {
+        return Ok(HostChoice::Allocation);
+    }
     match text.parse() {
         _ if path.is_file() && read_peers(path).is_ok_and(|peers| !peers.is_empty()) => Err(format!(
             "{text} is a file of running nodes: join them with --peers {text}; --hosts has names of hosts"
         )),
-        parsed => parsed.map_err(|error: HostListError| error.to_string()),
+        parsed => parsed.map(HostChoice::List).map_err(|error: HostListError| error.to_string()),
     }
 }
 
@@ -79,6 +100,7 @@ impl OverArgs {
     fn check(&self) -> Result<(), String> {
         let given = [
             (self.per_host.is_some(), "--per-host"),
+            (self.launcher.is_some(), "--launcher"),
             (self.rsh.is_some(), "--rsh"),
             (self.remote_gpc.is_some(), "--remote-gpc"),
             (self.fan_out.is_some(), "--fan-out"),
@@ -91,13 +113,18 @@ impl OverArgs {
         }
     }
 
-    /// Returns the hosts and their slots; `None` if no host is named. Reads the file of `--hostfile`.
+    /// Returns the hosts and their slots; `None` if no host is named. Reads the file of `--hostfile`, or that of the
+    /// allocation.
     ///
     /// # Errors
-    /// If the file cannot be read or is not a host file.
+    /// If the file cannot be read or is not a host file, or this process is in no allocation.
     pub fn slots(&self) -> Result<Option<SlotList>, Refused> {
         let named = match &self.hostfile {
-            None => self.hosts.clone(),
+            None => match &self.hosts {
+                Some(HostChoice::Allocation) => Some(hosts_of_allocation()?),
+                Some(HostChoice::List(hosts)) => Some(hosts.clone()),
+                None => None,
+            },
             Some(path) => {
                 let text = read_text(path, "host file").map_err(Refused::File)?;
                 let refused = |error| Refused::File(format!("host file {}, {error}", shown(path)));
@@ -117,7 +144,7 @@ impl OverArgs {
     /// What is wrong with the arguments or the file of `--hostfile`, as a message for the user.
     pub fn plan(&self) -> Result<Option<RemotePlan>, Refused> {
         self.check()?;
-        self.slots()?.map(|hosts| self.plan_of(hosts.iter().cloned())).transpose()
+        self.slots()?.map(|hosts| self.plan_of(&hosts, |host| host.slots)).transpose()
     }
 
     /// Returns a process to start on each host, and the slots of the hosts; `None` if no host is named.
@@ -127,19 +154,24 @@ impl OverArgs {
     pub fn plan_of_hosts(&self) -> Result<Option<(RemotePlan, SlotList)>, Refused> {
         self.check()?;
         let Some(hosts) = self.slots()? else { return Ok(None) };
-        let plan = self.plan_of(hosts.iter().map(|host| HostSlots { slots: 1, ..host.clone() }))?;
+        let plan = self.plan_of(&hosts, |_| 1)?;
         Ok(Some((plan, hosts)))
     }
 
-    fn plan_of(&self, hosts: impl Iterator<Item = HostSlots>) -> Result<RemotePlan, Refused> {
+    fn plan_of(
+        &self,
+        hosts: &SlotList,
+        processes: impl Fn(&HostSlots) -> u32,
+    ) -> Result<RemotePlan, Refused> {
         let program = match &self.remote_gpc {
             Some(path) => path.clone(),
-            None => std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?,
+            None => program_file().map_err(|error| format!("cannot find this program: {error}"))?,
         };
-        let mut plan = RemotePlan::new(hosts, program, &AGENT);
+        let names = hosts.iter().map(|host| HostSlots { slots: processes(host), ..host.clone() });
+        let mut plan = RemotePlan::new(names, program, &AGENT);
         plan.network = self.network;
-        if let Some(Words(rsh)) = &self.rsh {
-            plan.rsh.clone_from(rsh);
+        if let Some(rsh) = self.rsh_words(hosts)? {
+            plan.rsh = rsh;
         }
         if let Some(fan_out) = self.fan_out.and_then(NonZeroU32::new) {
             plan.fan_out = fan_out;
@@ -154,6 +186,20 @@ impl OverArgs {
         let option = if self.hostfile.is_some() { "--hostfile" } else { "--hosts" };
         plan.check().map_err(|error| format!("{option}: {error}"))?;
         Ok(plan)
+    }
+}
+
+impl OverArgs {
+    /// Returns the command that starts a process on a host; `None` for the default.
+    fn rsh_words(&self, hosts: &SlotList) -> Result<Option<Vec<OsString>>, Refused> {
+        match (self.launcher, &self.rsh) {
+            (None | Some(Launcher::Ssh), Some(Words(rsh))) => Ok(Some(rsh.clone())),
+            (Some(_), Some(_)) => Err("--rsh goes with --launcher ssh: leave one of them out".into()),
+            (Some(Launcher::Fork), None) if self.remote_gpc.is_some() => {
+                Err("--launcher fork starts this program: leave --remote-gpc out".into())
+            }
+            (launcher, None) => Ok(launcher.unwrap_or_else(|| Launcher::of(hosts)).words()?),
+        }
     }
 }
 

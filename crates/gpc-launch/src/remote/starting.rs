@@ -273,8 +273,8 @@ impl Starting {
         if agent.attempts < ATTEMPTS_MAX && again < agent.deadline(self.limit) {
             agent.phase = Phase::Paused(again);
         } else {
-            let why = format!("{how} at attempt {}", agent.attempts);
-            self.fail(number, &why, now);
+            // Without their number, which differs from host to host: equal causes are folded.
+            self.fail(number, &format!("{how} at each attempt"), now);
         }
     }
 

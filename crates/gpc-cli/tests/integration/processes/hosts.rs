@@ -166,8 +166,8 @@ fn connections_that_are_dropped_are_tried_again() {
     }
     let ended = StandIn::new().run("call echo --hosts shut[1-3],a --start-limit 2s");
     let error = ended.stderr.lines().nth(1).unwrap_or_default();
-    assert!(error.starts_with("ids 1-3, hosts shut[1-3]: exit status 255 at attempt "), "{error}");
-    assert!(error.ends_with(": Connection reset by 127.0.0.1 port 22"), "{error}");
+    let why = "exit status 255 at each attempt: Connection reset by 127.0.0.1 port 22";
+    assert_eq!(error, format!("ids 1-3, hosts shut[1-3]: {why}"));
 }
 
 /// A node starts the others of its host from its own executable, even after the file was replaced or removed.
@@ -195,6 +195,69 @@ fn failures_are_folded_by_their_cause() {
             "id 7, host newer1: its program speaks version 2 of the agents' protocol, and this one version 1: all hosts need the same version of the program",
         ]
     );
+}
+
+/// Without a remote shell all hosts are this machine.
+#[test]
+fn hosts_may_be_this_machine() {
+    for hosts in ["a:2,b[1-3]", "x", "a[1-9] --fan-out 2 --per-host 2"] {
+        let ended = Gpc::start(&format!("call echo --hosts {hosts} --launcher fork --output json")).end();
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{hosts}");
+    }
+    let ended = Gpc::start("call echo --hosts a,b --launcher fork --rsh ssh").end();
+    assert_eq!((ended.code(), ended.stdout.len()), (Some(2), 0), "{}", ended.stderr);
+    let ended = Gpc::start_in("call echo --hosts a --launcher pbs", b"", &[("PBS_JOBID", "")]).end();
+    assert!(ended.stderr.contains("PBS_JOBID is not set"), "{}", ended.stderr);
+}
+
+/// A replacement of `srun`: it writes its words down, and runs the command on this machine.
+const SRUN: &str = r#"#!/bin/sh
+echo "$*" >>"$COPY/srun.log"
+while [ "${1#--}" != "$1" ]; do shift; done
+exec "$@"
+"#;
+
+#[test]
+fn the_hosts_of_an_allocation_have_their_slots() {
+    let stand_in = StandIn::new();
+    let file = stand_in.folder.path().join("nodes");
+    fs::write(&file, "n1\nn1\nn2\nn1\n").unwrap();
+    let (file, folder) = (file.to_str().unwrap(), stand_in.folder.path().to_str().unwrap());
+    let ends = |line: &str, variables: &[(&str, &str)]| Gpc::start_in(line, b"", variables).end();
+    let fork = "call echo --hosts alloc --launcher fork --output json";
+    for variables in [
+        &[("PBS_NODEFILE", file)][..],
+        &[("LSB_MCPU_HOSTS", "n1 3 n2 1")],
+        &[("SLURM_JOB_NODELIST", "n[1-2]"), ("SLURM_TASKS_PER_NODE", "3,1")],
+    ] {
+        let ended = ends(fork, variables);
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{variables:?}");
+        assert_eq!(ids(&ended.json()).len(), 5);
+    }
+    let none = ends(fork, &[]);
+    assert_eq!(none.code(), Some(1));
+    assert!(none.stderr.contains("in no allocation, since none of SLURM_JOB_NODELIST, "), "{}", none.stderr);
+    let wrong = ends(fork, &[("PBS_NODEFILE", "/nowhere/nodes")]);
+    assert!(
+        wrong.stderr.contains("cannot read the hosts of the allocation /nowhere/nodes: "),
+        "{}",
+        wrong.stderr
+    );
+    // Hosts of a job of Slurm are reached by `srun`.
+    let srun = stand_in.folder.path().join("srun");
+    fs::write(&srun, SRUN).unwrap();
+    fs::set_permissions(&srun, fs::Permissions::from_mode(0o700)).unwrap();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+    let job = [("SLURM_JOB_NODELIST", "n[1-3]"), ("COPY", folder), ("PATH", &path)];
+    let ended = ends("call echo --hosts n[1-2] --output json", &job);
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""));
+    let log = fs::read_to_string(stand_in.folder.path().join("srun.log")).unwrap();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    assert!(lines[0].contains(" --nodelist=n1 ") && lines[1].contains(" --nodelist=n2 "), "{log}");
+    // A host that is not in the job is reached by ssh, and so are all of them then.
+    let ended = ends("call echo --hosts n1,no-such-host.invalid --start-limit 10s", &job);
+    assert!(ended.stderr.contains("exit status 255: ssh: "), "{}", ended.stderr);
 }
 
 /// Kinds of failing hosts, and their messages.

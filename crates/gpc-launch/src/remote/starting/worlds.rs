@@ -64,7 +64,7 @@ impl Fate {
     fn cause(self) -> &'static str {
         match self {
             Fate::Refused => "exit status 255: ssh: No route to host",
-            Fate::Dropped(_) => "exit status 255 at attempt 20: Connection reset by peer",
+            Fate::Dropped(_) => "exit status 255 at each attempt: Connection reset by peer",
             Fate::Silent | Fate::Mute => "it did not answer within 30 s",
             Fate::LateGreeting(_) | Fate::LateReport(_) | Fate::Well => "it did not answer within 30 s",
             Fate::Hangs => "it fell silent for 30 s",

@@ -1,0 +1,86 @@
+//! How a process is started on another host: the command of `--launcher`.
+
+use std::env;
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+
+use crate::allocated::are_of_slurm;
+use chained_gpc::bootstrap::SlotList;
+
+/// What starts the processes on the hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Launcher {
+    /// The command of --rsh, or `ssh -o BatchMode=yes`
+    Ssh,
+    /// `srun`, within an allocation of Slurm
+    Slurm,
+    /// `ssh` and `pbs_attach`: the processes belong to the job of PBS
+    Pbs,
+    /// None: the hosts are this machine
+    Fork,
+}
+
+/// A step for each host, in the resources of the job. The environment of the job may ask for several tasks on each
+/// node; each option here overrides its variable. The task is not bound to a core, since it starts others.
+const SRUN: [&str; 10] = [
+    "srun",
+    "--quiet",
+    "--nodes=1",
+    "--ntasks=1",
+    "--ntasks-per-node=1",
+    "--nodelist={host}",
+    "--mpi=none",
+    "--cpu-bind=none",
+    "--overlap",
+    "--kill-on-bad-exit=1",
+];
+
+impl Launcher {
+    /// The launcher for these hosts if none is named: `srun` for hosts of the Slurm job that includes this process, if
+    /// that command is there; otherwise ssh. `pbs_attach` must be asked for, since not every PBS lets jobs attach.
+    pub(super) fn of(hosts: &SlotList) -> Launcher {
+        if is_command("srun") && are_of_slurm(hosts) { Launcher::Slurm } else { Launcher::Ssh }
+    }
+
+    /// Returns the words of the command, with `{host}` for the host; none of them for processes of this machine, and
+    /// `None` for the default.
+    ///
+    /// PBS's own `pbsdsh` and `pbs_tmrsh` cannot be used: they pass neither standard input nor standard output on.
+    ///
+    /// # Errors
+    /// If this process is in no job of PBS.
+    pub(super) fn words(self) -> Result<Option<Vec<OsString>>, String> {
+        Ok(match self {
+            Launcher::Ssh => None,
+            Launcher::Fork => Some(Vec::new()),
+            Launcher::Slurm => Some(SRUN.map(OsString::from).to_vec()),
+            Launcher::Pbs => {
+                let Some(job) = env::var_os("PBS_JOBID").filter(|job| !job.is_empty()) else {
+                    return Err("--launcher pbs: PBS_JOBID is not set: run this within a job of PBS".into());
+                };
+                let ssh = ["ssh", "-o", "BatchMode=yes", "{host}", "pbs_attach", "-j"];
+                Some(ssh.iter().map(OsString::from).chain([job]).collect())
+            }
+        })
+    }
+}
+
+/// Whether a command is in `PATH`.
+fn is_command(name: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_launcher_has_its_command() {
+        let words = Launcher::Slurm.words().unwrap().unwrap();
+        assert_eq!(words.iter().filter(|word| word.to_str().unwrap().contains("{host}")).count(), 1);
+        assert_eq!((Launcher::Ssh.words(), Launcher::Fork.words()), (Ok(None), Ok(Some(Vec::new()))));
+        assert!(is_command("sh") && !is_command("no-such-command"));
+    }
+}
