@@ -118,5 +118,5 @@ pub mod supervisor;
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};
 pub use limits::Limits;
-pub use spec::{Block, LEFT_OUT, Layout, OnDeath, Spec};
+pub use spec::{Block, LEFT_OUT, Layout, OnDeath, Readers, Spec};
 pub use start_error::{StartError, StartFailure};

@@ -10,7 +10,7 @@ use chained_gpc::trees::Id;
 use crate::exit::Death;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
-use crate::spec::{OnDeath, Spec};
+use crate::spec::{OnDeath, Readers, Spec};
 
 /// The sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -77,8 +77,8 @@ pub enum Request {
         preputs: Vec<Pair>,
         /// The effect of an abnormal death on the rest of the group.
         on_death: OnDeath,
-        /// Whether rank 0 reads the head's standard input. Allowed only for tools at the head.
-        input: bool,
+        /// The processes that read the head's standard input. Allowed only for tools at the head.
+        input: Readers,
     },
     /// Makes a group of all processes of two groups. The processes of the group with the lower number come first,
     /// whichever group a caller belongs to. Collective over both. Answered by [`Answer::Group`].

@@ -39,6 +39,32 @@ pub enum OnDeath {
     Notify,
 }
 
+/// Processes of a group that read the standard input of the head. All others have an empty input.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Readers {
+    /// No process.
+    #[default]
+    None,
+    /// Rank 0.
+    First,
+    /// Every process: each has a copy of the whole. The slowest one sets the pace of all.
+    All,
+    /// The process of this rank.
+    Rank(Rank),
+}
+
+impl Readers {
+    /// Whether a rank reads.
+    pub fn has(self, rank: Rank) -> bool {
+        match self {
+            Readers::None => false,
+            Readers::First => rank == 0,
+            Readers::All => true,
+            Readers::Rank(reader) => rank == reader,
+        }
+    }
+}
+
 /// Processes of consecutive ranks on one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
@@ -69,8 +95,8 @@ pub struct Layout {
     pub on_death: OnDeath,
     /// Pairs put into its database before it starts.
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether rank 0 reads the standard input of the head. All other processes have an empty input.
-    pub input: bool,
+    /// The processes that read the standard input of the head.
+    pub input: Readers,
 }
 
 impl Layout {
@@ -101,6 +127,11 @@ impl Layout {
         nodes.sort_unstable();
         nodes.dedup();
         nodes
+    }
+
+    /// Whether a process on a node reads the standard input of the head.
+    pub fn reads_on(&self, node: Id) -> bool {
+        self.input != Readers::None && self.ranks_on(node).any(|rank| self.input.has(rank))
     }
 
     /// The ranks on a node, in order.

@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{GroupStatus, Identity, Pair, Request};
-use crate::spec::{OnDeath, Spec};
+use crate::spec::{OnDeath, Readers, Spec};
 
 /// The variable with the number of the socket to the node.
 const OWN: &str = "GPC_BNR_FD";
@@ -225,7 +225,7 @@ impl Process {
         preputs: Vec<Pair>,
         on_death: OnDeath,
     ) -> Result<Spawned, Fault> {
-        let request = Request::SpawnMultiple { specs, preputs, on_death, input: false };
+        let request = Request::SpawnMultiple { specs, preputs, on_death, input: Readers::None };
         self.link.ask(&request, self.time_limits.collective).and_then(answers::spawned)
     }
 

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
-use crate::spec::{Block, Layout, OnDeath, Spec};
+use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
 use crate::start_error::StartError;
 
 /// Bytes from words: `5` is a byte, `5w` has 4 bytes, `5l` has 8, and `abc` is a text with its length.
@@ -94,6 +94,9 @@ fn values_stand_as_documented() {
     is(spec(), SPEC);
     is(OnDeath::Kill, "0");
     is(OnDeath::Notify, "1");
+    is(Readers::None, "0");
+    is(Readers::All, "2");
+    is(Readers::Rank(7), "3 7w");
     is(meeting(), MEETING);
     is(Purpose::Merge(GroupId(1), GroupId(2)), "3 1w 2w");
     is(Purpose::Close(GroupId(1)), "2 1w");
@@ -115,7 +118,7 @@ fn values_stand_as_documented() {
         blocks,
         on_death: OnDeath::Notify,
         preputs: vec![(b"key".to_vec(), b"value".to_vec())],
-        input: true,
+        input: Readers::First,
     };
     is(layout, &format!("4w 1 3w db 1w {SPEC} 2w 7w 0w 0w 2w 8w 0w 2w 1w 1 1w key value 1"));
 }
@@ -161,7 +164,7 @@ fn requests_stand_as_documented() {
     };
     is(spawn, &format!("4 4w 1w {SPEC} 1w key value 1 1"));
     is(Request::Close { over: over.clone(), group, limit: None }, &format!("5 {SET} 4w 0"));
-    let multiple = Request::SpawnMultiple { specs, preputs, on_death: OnDeath::Kill, input: true };
+    let multiple = Request::SpawnMultiple { specs, preputs, on_death: OnDeath::Kill, input: Readers::First };
     is(multiple, &format!("6 1w {SPEC} 1w key value 0 1"));
     is(Request::Merge { first: group, second: GroupId(5), limit }, "7 4w 5w 1 8l");
     is(Request::Free(group), "8 4w");

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
-use crate::spec::{Block, Layout, OnDeath, Spec};
+use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
 use crate::start_error::StartError;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -79,10 +79,19 @@ fn on_death() -> impl Strategy<Value = OnDeath> {
     prop_oneof![Just(OnDeath::Kill), Just(OnDeath::Notify)]
 }
 
+fn readers() -> impl Strategy<Value = Readers> {
+    prop_oneof![
+        Just(Readers::None),
+        Just(Readers::First),
+        Just(Readers::All),
+        any::<u32>().prop_map(Readers::Rank),
+    ]
+}
+
 fn layout() -> impl Strategy<Value = Layout> {
     let blocks = vec((any::<u32>(), any::<prop::sample::Index>(), 1..1000_u32), 0..4);
     let preputs = vec((bytes(), bytes()), 0..3);
-    let rest = (on_death(), preputs, any::<bool>());
+    let rest = (on_death(), preputs, readers());
     (group(), option::of(group()), text(), vec(spec(), 1..3), blocks, rest).prop_map(
         |(group, parent, database, specs, blocks, (on_death, preputs, input))| {
             let mut first = 0;
@@ -100,7 +109,7 @@ fn layout() -> impl Strategy<Value = Layout> {
 fn request() -> impl Strategy<Value = Request> {
     let spawn = (group(), vec(spec(), 0..2), vec(pair(), 0..2), option::of(on_death()))
         .prop_map(|(group, specs, preputs, on_death)| Request::Spawn { group, specs, preputs, on_death });
-    let multiple = (vec(spec(), 0..2), vec(pair(), 0..2), on_death(), any::<bool>()).prop_map(
+    let multiple = (vec(spec(), 0..2), vec(pair(), 0..2), on_death(), readers()).prop_map(
         |(specs, preputs, on_death, input)| Request::SpawnMultiple { specs, preputs, on_death, input },
     );
     prop_oneof![
@@ -435,7 +444,7 @@ fn the_ranks_of_a_group_have_no_gap() {
             blocks: blocks.iter().map(block).collect(),
             on_death: OnDeath::Kill,
             preputs: Vec::new(),
-            input: false,
+            input: Readers::None,
         };
         decode_order(&encode_order(&Order::Start(layout.into())))
     };

@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
-use crate::spec::{Block, Layout, OnDeath, Spec};
+use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
 use crate::start_error::StartError;
 
 /// Implements the encoding of a struct: its fields, in this order.
@@ -100,6 +100,12 @@ record!(Spec { count, program, args, env, info });
 choice!(OnDeath, "a death means no such thing for a group", {
     0 = Kill,
     1 = Notify,
+});
+choice!(Readers, "no processes read like that", {
+    0 = None,
+    1 = First,
+    2 = All,
+    3 = Rank(rank),
 });
 record!(Block { node, spec, first, count });
 

@@ -8,7 +8,7 @@ use super::errno::IO;
 use super::pending::Requester;
 use crate::names::{GroupId, Rank, Set};
 use crate::request::{GroupState, Pair};
-use crate::spec::{LEFT_OUT, Layout, OnDeath, Spec};
+use crate::spec::{LEFT_OUT, Layout, OnDeath, Readers, Spec};
 
 /// Most groups in one status answer.
 pub(super) const SHOWN_MAX: usize = 4096;
@@ -54,7 +54,7 @@ pub(super) struct Plan {
     pub(super) requested: Vec<u32>,
     pub(super) preputs: Vec<Pair>,
     pub(super) on_death: OnDeath,
-    pub(super) input: bool,
+    pub(super) input: Readers,
 }
 
 /// The progress and the result of a start.

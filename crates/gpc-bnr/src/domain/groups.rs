@@ -23,7 +23,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, GroupStatus, MemberStatus, Pair};
-use crate::spec::{Layout, OnDeath, Spec};
+use crate::spec::{Layout, OnDeath, Readers, Spec};
 use crate::start_error::{StartError, StartFailure};
 
 /// Most causes that are reported when a group is not started.
@@ -111,7 +111,7 @@ impl Domain {
         client: Client,
         (mut specs, preputs): (Vec<Spec>, Vec<Pair>),
         on_death: OnDeath,
-        input: bool,
+        input: Readers,
     ) {
         let parent = match client {
             Client::Process(member) => Some(member.group),

@@ -8,7 +8,7 @@ use chained_gpc::trees::Id;
 use super::group::{Group, Stage};
 use super::pending::Requester;
 use crate::names::GroupId;
-use crate::spec::Layout;
+use crate::spec::{Layout, Readers};
 
 /// State of the head.
 #[derive(Default, Debug)]
@@ -47,9 +47,11 @@ impl Head {
         })
     }
 
-    pub(super) fn reader(&self) -> Option<Id> {
-        let reads =
-            self.groups.values().filter_map(|group| group.layout.as_ref()).find(|layout| layout.input);
-        reads?.node_of(0)
+    /// The nodes of the processes that read standard input.
+    pub(super) fn readers(&self) -> Vec<Id> {
+        let layouts = self.groups.values().filter_map(|group| group.layout.as_ref());
+        let reads = layouts.into_iter().find(|layout| layout.input != Readers::None);
+        let Some(layout) = reads else { return Vec::new() };
+        layout.nodes().into_iter().filter(|node| layout.reads_on(*node)).collect()
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn process_mapping(layout: &Layout) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::names::GroupId;
-    use crate::spec::{Block, OnDeath};
+    use crate::spec::{Block, OnDeath, Readers};
 
     fn mapping(blocks: &[(u32, u32)]) -> Option<String> {
         let mut first = 0;
@@ -68,7 +68,7 @@ mod tests {
             blocks,
             on_death: OnDeath::Kill,
             preputs: Vec::new(),
-            input: false,
+            input: Readers::None,
         };
         process_mapping(&layout).map(|text| String::from_utf8(text).unwrap())
     }

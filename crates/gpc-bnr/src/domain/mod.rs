@@ -174,9 +174,9 @@ impl Domain {
         }
     }
 
-    /// At the head: the node of the process that reads standard input, if there is one.
-    pub fn reader(&self) -> Option<Id> {
-        self.head.as_ref()?.reader()
+    /// At the head: the nodes of the processes that read standard input.
+    pub fn readers(&self) -> Vec<Id> {
+        self.head.as_ref().map(|head| head.readers()).unwrap_or_default()
     }
 
     /// Whether nothing is pending here: no request, order, call or process. True at a node whose domain has ended.

@@ -20,6 +20,7 @@ use crate::names::{GroupId, Member, RESERVED};
 use crate::order::{Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
 use crate::spec::OnDeath;
+use crate::spec::Readers;
 
 /// Time that a registered process may run on after its link has closed. It is far longer than the exit of a process
 /// takes to be reported.
@@ -105,7 +106,7 @@ impl Domain {
             }
             Request::Get { database, key } => self.get(requester, client, database, key),
             Request::Iterate(database) => self.iterate(requester, client, database),
-            Request::SpawnMultiple { input: true, .. }
+            Request::SpawnMultiple { input: Readers::First | Readers::All | Readers::Rank(_), .. }
                 if !(self.head.is_some() && matches!(client, Client::Tool(_))) =>
             {
                 let message =

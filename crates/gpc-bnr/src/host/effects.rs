@@ -166,8 +166,8 @@ impl Engine {
             self.stdio.outputs.insert(number, output);
         }
         if let Some(input) = prepared.input {
-            self.sources.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
-            self.stdio.input.open(input, member.group);
+            self.sources.watch(Source::Input(member.rank), input.as_raw_fd(), Interest::WRITABLE)?;
+            self.stdio.input.open(input, member);
             self.write_input();
         }
         if let Some(process_group) = prepared.joins {
@@ -242,21 +242,21 @@ impl Engine {
     /// Writes queued input. A pipe that is closed is watched no more.
     pub(super) fn write_input(&mut self) {
         self.stdio.input.write();
-        if !self.stdio.input.is_open() {
-            self.sources.forget(Source::Input, None);
+        for rank in self.stdio.input.take_closed() {
+            self.sources.forget(Source::Input(rank), None);
         }
     }
 
-    /// Passes standard input to rank 0 of the group that reads it, at whatever node.
+    /// Passes standard input to the processes that read it, at whatever nodes.
     pub(super) fn feed(&mut self, data: Bytes, done: SyncSender<io::Result<()>>) {
-        let node = self.domain.reader();
-        if node.is_none_or(|node| node == self.me) {
+        let nodes = self.domain.readers();
+        if nodes.iter().all(|node| *node == self.me) {
             return self.take_input(data, InputSender::Local(done));
         }
-        let (Some(calls), Some(node)) = (&mut self.calls, node) else { return };
+        let Some(calls) = &mut self.calls else { return };
         let parameters = CallParameters {
             func: calls.handles.input,
-            ids: vec![node],
+            ids: nodes,
             data,
             partial: false,
             limit: STREAM_LIMIT,

@@ -301,7 +301,7 @@ impl Engine {
                 Source::Client(client) => self.read_client(client, buffer),
                 Source::Unidentified(number) => self.read_unidentified(number, buffer),
                 Source::Output(number) => self.read_output(number, buffer),
-                Source::Input => {
+                Source::Input(_) => {
                     self.write_input();
                     false
                 }
@@ -422,8 +422,7 @@ impl Engine {
         self.links.attributes.forget(group);
         self.links.listeners.forget(group);
         if let Some(layout) = self.local.groups.remove(&group)
-            && layout.input
-            && layout.node_of(0) == Some(self.me)
+            && layout.reads_on(self.me)
             && self.stdio.own_input.is_none()
         {
             self.stdio.input.ended(group);

@@ -234,14 +234,14 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Passes standard input to rank 0.
+/// Passes standard input to the processes that read it.
 #[derive(Clone, Debug)]
 pub struct Feeder {
     mailbox: Mailbox,
 }
 
 impl Feeder {
-    /// Passes these bytes, and waits until they are in the process's pipe. No bytes mean the end of the input.
+    /// Passes these bytes, and waits until they are in the pipes of the processes. No bytes mean the end of the input.
     ///
     /// # Errors
     /// `BrokenPipe` if no process reads any more.

@@ -101,7 +101,7 @@ pub(super) fn prepare(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> io::R
     rustix::io::ioctl_fionbio(&ours, true)?;
     let (out, their_out) = output(member, Stream::Out)?;
     let (err, their_err) = output(member, Stream::Err)?;
-    let reads = layout.input && rank == 0;
+    let reads = layout.input.has(rank);
     let own_input = node.own_input.filter(|_| reads);
     let (input, their_in) = match own_input {
         Some(own) => (None, own.descriptor.try_clone()?),

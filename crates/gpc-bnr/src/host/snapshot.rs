@@ -27,7 +27,7 @@ impl Engine {
             ("silent processes", local.silent.len()),
             ("output pipes", stdio.outputs.len()),
             ("queued input", stdio.input.len()),
-            ("input pipes", usize::from(stdio.input.is_open())),
+            ("input pipes", stdio.input.open_pipes()),
             ("waits for output", stdio.flushes.len() + stdio.drains.len() + stdio.flushing),
         ];
         counts.extend(links.unread.counts());

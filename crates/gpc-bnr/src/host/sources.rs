@@ -8,6 +8,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token as Key};
 
+use crate::names::Rank;
 use crate::request::Client;
 
 /// The key of the mailbox's waker.
@@ -21,7 +22,8 @@ pub(super) enum Source {
     /// A connection whose process is not yet identified.
     Unidentified(u64),
     Output(u64),
-    Input,
+    /// The pipe of a rank that reads standard input.
+    Input(Rank),
     Supervisor,
     Tools,
     Port,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::message::Fields;
 use super::text::number;
 use crate::request::{Pair, Request};
-use crate::spec::{OnDeath, Spec};
+use crate::spec::{OnDeath, Readers, Spec};
 
 /// Most specs of one spawn.
 const SPECS_MAX: usize = 4096;
@@ -181,7 +181,12 @@ impl Draft {
             return Err("its programs are not as many as it says".into());
         }
         let preputs = self.pairs.into_iter().map(|(key, value)| Pair { key, value }).collect();
-        Ok(Request::SpawnMultiple { specs: self.specs, preputs, on_death: OnDeath::default(), input: false })
+        Ok(Request::SpawnMultiple {
+            specs: self.specs,
+            preputs,
+            on_death: OnDeath::default(),
+            input: Readers::None,
+        })
     }
 }
 
@@ -225,7 +230,7 @@ mod tests {
             specs: vec![first, second],
             preputs: vec![preput],
             on_death: OnDeath::Kill,
-            input: false,
+            input: Readers::None,
         };
         assert_eq!(draft.request(), Ok(expected.clone()));
         let message = b"cmd=spawn;ncmds=2;preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$x=1 $;subcmd=./a b;maxprocs=2;argc=2;argv0=x y;argv1=;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=b;maxprocs=1;argc=0;";

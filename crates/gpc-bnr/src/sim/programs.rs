@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::fault::Fault;
 use crate::names::{GroupId, Member, Set};
 use crate::request::{Answer, Client, Pair, Request};
-use crate::spec::{Layout, OnDeath, Spec};
+use crate::spec::{Layout, OnDeath, Readers, Spec};
 
 /// The next action of a process.
 pub(super) enum Program {
@@ -158,7 +158,7 @@ impl Programs {
             let specs = self.specs(&[]);
             let on_death = if one_in(&mut self.random, 2) { OnDeath::Notify } else { OnDeath::Kill };
             let preputs = vec![pair(b"given", b"1")];
-            let spawn = Request::SpawnMultiple { specs, preputs, on_death, input: false };
+            let spawn = Request::SpawnMultiple { specs, preputs, on_death, input: Readers::None };
             if one_in(&mut self.random, self.config.kills) {
                 steps.push_back(Step::Also(spawn));
                 steps.push_back(Step::Wait(self.random.below(12)));
@@ -229,7 +229,7 @@ impl Programs {
             specs: vec![spec],
             preputs: Vec::new(),
             on_death: OnDeath::Notify,
-            input: false,
+            input: Readers::None,
         };
         if let Some(mind) = self.minds.get_mut(&Client::Tool(0)).filter(|mind| !mind.over) {
             mind.waiting = None;
@@ -362,7 +362,7 @@ impl Programs {
                 specs,
                 preputs: Vec::new(),
                 on_death,
-                input: false,
+                input: Readers::None,
             }));
             steps.push_back(Step::TellChild);
         }

@@ -38,7 +38,7 @@ For all programs, anywhere before a program:
   -outfile-pattern, -errfile-pattern PATTERN
                          files for the output: %r is the rank, %h the host, %p the process id
   -print-all-exitcodes   print how each process ended
-  -s, -stdin WHO         ranks that read standard input: 0, none, ...
+  -s, -stdin WHO         ranks that read standard input: all, none, or one
   -bind-to WHAT          cores that processes run on
   -timeout SECONDS       time limit; MPIEXEC_TIMEOUT in the environment is the default
   -disable-auto-cleanup  a process that fails does not end the others

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
@@ -42,8 +43,8 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = OnDeathKind::Kill)]
     pub on_death: OnDeathKind,
 
-    /// Rank that reads the standard input of this command; the others read nothing
-    #[arg(long, value_name = "RANK", value_enum, default_value_t = StdinKind::First)]
+    /// Processes that read the standard input of this command: a rank, none, or all, each of which has a copy
+    #[arg(long, value_name = "RANK", default_value = "0")]
     pub stdin: StdinKind,
 
     /// Cores that processes run on
@@ -115,14 +116,27 @@ pub enum OnDeathKind {
     Notify,
 }
 
-/// Rank that reads standard input.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+/// Processes that read standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StdinKind {
-    /// Rank 0
-    #[value(name = "0")]
-    First,
-    /// No rank
+    /// The process of this rank.
+    Rank(u32),
+    /// No process.
     None,
+    /// Every process.
+    All,
+}
+
+impl FromStr for StdinKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StdinKind, String> {
+        match text {
+            "none" => Ok(StdinKind::None),
+            "all" => Ok(StdinKind::All),
+            rank => rank.parse().map(StdinKind::Rank).map_err(|_| "write a rank, none or all".into()),
+        }
+    }
 }
 
 /// Programs whose variables are set.
@@ -149,7 +163,7 @@ const RUN_EXAMPLES: &str = "\
 The processes are one group, whose ranks go through the programs in the order in which they stand
 here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
 by the crate gpc-bnr. Programs of Open MPI need PMIx, and end the job with status 1. Rank 0 reads the
-standard input of this command, the others read nothing.
+standard input of this command, the others read nothing, unless --stdin names others.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT are sent on to all processes, and SIGTSTP as
 SIGSTOP; a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9,

@@ -74,8 +74,8 @@ pub(crate) fn start(args: &MpiexecArgs) -> CommandResult {
     }
 }
 
-/// Returns the names of the variables for processes on other hosts: all but those of a launcher, and those that describe
-/// this host or this shell.
+/// Returns the names of the variables for processes on other hosts: all but those of a launcher, and those that
+/// describe this host or this shell.
 fn variables() -> Vec<OsString> {
     let mut command = std::process::Command::new(".");
     chained_gpc::bootstrap::scrub(&mut command);

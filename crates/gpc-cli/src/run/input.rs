@@ -86,6 +86,15 @@ impl StdinSource {
         })
     }
 
+    /// Returns the way to several processes.
+    ///
+    /// # Errors
+    /// If they cannot read standard input, since it is a directory.
+    pub(super) fn fed() -> Result<StdinSource, Refused> {
+        check()?;
+        Ok(StdinSource::Fed)
+    }
+
     /// Returns what the domain needs, if rank 0 gets the descriptor.
     ///
     /// # Errors
@@ -144,7 +153,9 @@ fn feed(feeder: &Feeder, state: &Reading) {
         && !is_terminal
     {
         state.failed.store(true, Ordering::Relaxed);
-        say(&format!("rank 0 has not got all of standard input, which cannot be read: {error}: {ADVICE}"));
+        say(&format!(
+            "the processes have not got all of standard input, which cannot be read: {error}: {ADVICE}"
+        ));
     }
     if copied.unwrap_or(true) {
         // The end of the input. If rank 0 has ended before, that is no error.

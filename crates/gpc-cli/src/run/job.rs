@@ -157,7 +157,7 @@ impl<'a, H: Head> Job<'a, H> {
             specs: self.plan.specs.clone(),
             preputs: Vec::new(),
             on_death: self.plan.on_death,
-            input: self.plan.input != StdinSource::None,
+            input: self.plan.readers,
         };
         let callback = move |answer| {
             // The receiver may be gone.

@@ -7,7 +7,7 @@ use std::path::{Path, absolute};
 use chained_gpc::bootstrap::SlotList;
 use chained_gpc::runtime::{Address, Peers};
 use chained_gpc::wire::Shown;
-use gpc_bnr::{Limits, OnDeath, Spec};
+use gpc_bnr::{Limits, OnDeath, Readers, Spec};
 use gpc_launch::remote::RemotePlan;
 use gpc_trees::Id;
 
@@ -71,8 +71,10 @@ pub(super) struct RunPlan {
     pub(super) on_timeout: Option<OsString>,
     pub(super) pmi_port: bool,
     pub(super) env_for: Option<EnvForKind>,
-    /// How rank 0 gets standard input.
+    /// How standard input reaches the processes that read it.
     pub(super) input: StdinSource,
+    /// The processes that read it.
+    pub(super) readers: Readers,
     pub(super) limits: Limits,
 }
 
@@ -106,7 +108,17 @@ impl RunPlan {
         }
         let input = match args.stdin {
             StdinKind::None => StdinSource::None,
-            StdinKind::First => StdinSource::new(reader_place(&nodes))?,
+            StdinKind::All => StdinSource::fed()?,
+            StdinKind::Rank(rank) if u64::from(rank) >= count => {
+                return Err(format!("--stdin {rank}: the ranks are 0 to {}", count.saturating_sub(1)).into());
+            }
+            StdinKind::Rank(rank) => StdinSource::new(reader_place(&nodes, rank))?,
+        };
+        let readers = match args.stdin {
+            StdinKind::None => Readers::None,
+            StdinKind::All => Readers::All,
+            StdinKind::Rank(0) => Readers::First,
+            StdinKind::Rank(rank) => Readers::Rank(rank),
         };
         let output = OutputPlan::new(&args.output)?;
         let far = matches!(nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_));
@@ -141,6 +153,7 @@ impl RunPlan {
             pmi_port: args.pmi_port,
             env_for: args.env_for,
             input,
+            readers,
             limits,
         })
     }
@@ -189,12 +202,14 @@ fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refuse
     })
 }
 
-/// Returns the node of rank 0, which is on the first node that runs processes.
-fn reader_place(nodes: &NodePlacement) -> ReaderPlace {
+/// Returns the node of the rank that reads. Rank 0 is on the first node that runs processes.
+fn reader_place(nodes: &NodePlacement, rank: u32) -> ReaderPlace {
     match nodes {
         NodePlacement::OwnNode => ReaderPlace::Only,
-        NodePlacement::Launched(_) => ReaderPlace::Here,
-        NodePlacement::Joined(_) | NodePlacement::Hosts(_) => ReaderPlace::Elsewhere,
+        NodePlacement::Launched(_) if rank == 0 => ReaderPlace::Here,
+        NodePlacement::Launched(_) | NodePlacement::Joined(_) | NodePlacement::Hosts(_) => {
+            ReaderPlace::Elsewhere
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member};
 use crate::request::{Answer, Request};
-use crate::spec::{OnDeath, Spec};
+use crate::spec::{OnDeath, Readers, Spec};
 use crate::supervisor::stand_in::StandIn;
 use crate::supervisor::{SupervisorEvent, SupervisorOrder};
 
@@ -172,6 +172,7 @@ impl Rig {
 
     fn spawns(&mut self, spec: Spec, input: bool) -> Pending {
         let (specs, preputs) = (vec![spec], Vec::new());
+        let input = if input { Readers::First } else { Readers::None };
         self.ask(Request::SpawnMultiple { specs, preputs, on_death: OnDeath::Kill, input })
     }
 

@@ -49,7 +49,9 @@ fn the_lines_of_a_spawn() {
     let mut node = Node::one();
     let first = "mcmd=spawn\nnprocs=2\nexecname=X\ntotspawns=1\nspawnssofar=1\narg1=-v\nargcnt=1\npreput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0\ninfo_num=2\ninfo_key_0=path\ninfo_val_0=/opt/bin\ninfo_key_1=wdir\ninfo_val_1=/tmp\nendcmd";
     assert_eq!(node.line(first), "cmd=spawn_result rc=0 errcodes=0,0\n");
-    let Some(Request::SpawnMultiple { specs, preputs, on_death, input: false }) = node.asked.last() else {
+    let Some(Request::SpawnMultiple { specs, preputs, on_death, input: crate::spec::Readers::None }) =
+        node.asked.last()
+    else {
         panic!("{:?}", node.asked)
     };
     assert_eq!(

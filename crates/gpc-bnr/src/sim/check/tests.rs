@@ -10,7 +10,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Pair, Request};
 use crate::sim::programs::{common, once, together, value};
 use crate::sim::seen::Seen;
-use crate::spec::{Block, Layout, OnDeath, Spec};
+use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
 
 const GROUP: GroupId = GroupId(1);
 const FIRST: Member = Member { group: GROUP, rank: 0 };
@@ -123,7 +123,7 @@ fn layout() -> Arc<Layout> {
         blocks: vec![block(0, 0), block(1, 1)],
         on_death: OnDeath::Kill,
         preputs: Vec::new(),
-        input: false,
+        input: Readers::None,
     })
 }
 
@@ -132,7 +132,7 @@ fn spawn() -> Request {
         specs: vec![Spec { count: 2, ..Spec::default() }],
         preputs: Vec::new(),
         on_death: OnDeath::Kill,
-        input: false,
+        input: Readers::None,
     }
 }
 

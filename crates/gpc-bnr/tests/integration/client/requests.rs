@@ -111,7 +111,7 @@ fn groups() {
         specs: vec![spec()],
         preputs: Vec::new(),
         on_death: OnDeath::Kill,
-        input: false,
+        input: gpc_bnr::Readers::None,
     };
     asks(|p| p.spawn_multiple(vec![spec()], Vec::new(), OnDeath::Kill), &request, &answer, spawned());
     assert!(!spawned().is_whole() && spawned().failed().eq([(1, 2)]));

@@ -158,8 +158,12 @@ fn of_a_soft_spawn_the_largest_allowed_number_is_started() {
         let info = vec![("soft".to_owned(), soft.as_bytes().to_vec())];
         gpc_bnr::Spec { info, ..spec(count) }
     };
-    let spawn =
-        |specs| Request::SpawnMultiple { specs, preputs: Vec::new(), on_death: OnDeath::Kill, input: false };
+    let spawn = |specs| Request::SpawnMultiple {
+        specs,
+        preputs: Vec::new(),
+        on_death: OnDeath::Kill,
+        input: gpc_bnr::Readers::None,
+    };
     let started = nodes.ask(TOOL, spawn(vec![soft(5, "2,4"), spec(1)]));
     let Ok(Answer::Spawned { group, errors, .. }) = started else { panic!("{started:?}") };
     assert_eq!(errors, [0, 0, 0, 0, gpc_bnr::LEFT_OUT, 0]);

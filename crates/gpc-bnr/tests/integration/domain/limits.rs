@@ -81,7 +81,7 @@ fn groups_and_what_is_spawned_have_limits() {
         specs: vec![spec],
         preputs: Vec::new(),
         on_death: OnDeath::Kill,
-        input: false,
+        input: gpc_bnr::Readers::None,
     };
     says(&nodes.refused(TOOL, request(long)), FaultKind::TooLarge, "the most are 50");
     // A refused request uses no group number.

@@ -319,7 +319,12 @@ pub(crate) fn spec(count: u32) -> Spec {
 }
 
 pub(crate) fn spawn(count: u32, on_death: OnDeath) -> Request {
-    Request::SpawnMultiple { specs: vec![spec(count)], preputs: Vec::new(), on_death, input: false }
+    Request::SpawnMultiple {
+        specs: vec![spec(count)],
+        preputs: Vec::new(),
+        on_death,
+        input: gpc_bnr::Readers::None,
+    }
 }
 
 pub(crate) fn member(group: GroupId, rank: Rank) -> Member {

@@ -55,7 +55,7 @@ const LINES: &[(&str, &str)] = &[
     ("-wdir /tmp -n 2 p : -wd /usr q", "--wdir /tmp -n 2 p : --wdir /usr q"),
     ("-n 2 -outfile-pattern out.%r -errfile-pattern err.%r p", "--out-file out.%r --err-file err.%r -n 2 p"),
     ("-print-all-exitcodes -n 2 p", "--print-exits -n 2 p"),
-    ("-s 0 -n 2 p", "--stdin 0 -n 2 p"),
+    ("-s all -n 2 p", "--stdin all -n 2 p"),
     ("-stdin none -n 2 p", "--stdin none -n 2 p"),
     ("-timeout 30 -n 2 p", "--time-limit 30s -n 2 p"),
     ("-timeout -1 -n 2 p", "-n 2 p"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-use gpc_bnr::{Death, Limits, Spec, StartError};
+use gpc_bnr::{Death, Limits, Readers, Spec, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use super::super::head::AnswerCallback;
@@ -194,6 +194,7 @@ impl Rig {
             pmi_port: false,
             env_for: None,
             input: StdinSource::None,
+            readers: Readers::None,
             limits: Limits::default(),
         };
         Rig { places: Places::default(), fake, plan, signals }

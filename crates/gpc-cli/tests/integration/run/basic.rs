@@ -69,6 +69,34 @@ fn rank_0_reads_standard_input_and_nobody_else_does() {
     ended.well(["0 1000000", "1 0", "2 0"]);
 }
 
+#[test]
+fn another_rank_reads_or_all_have_a_copy() {
+    let place = Place::new();
+    let reads = |words: &str| {
+        let mut command = place.script(&format!("-n 3 {words}"), "echo $PMI_RANK $(md5sum)");
+        command.stdin(Stdio::piped());
+        let mut run = Run::start(command);
+        // More than pipes hold.
+        run.write(&"0123456789".repeat(100_000));
+        let ended = run.ended();
+        assert_eq!(ended.status, 0, "{words}: {}", ended.err);
+        ended.lines().iter().map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let all = reads("--stdin all");
+    assert!(all[0] == all[1] && all[0] == all[2], "{all:?}");
+    let nothing = "d41d8cd98f00b204e9800998ecf8427e";
+    assert_ne!(all[0], nothing);
+    assert_eq!(reads("--stdin all --nodes 2"), all);
+    for words in ["--stdin 2", "--stdin 2 --nodes 2"] {
+        assert_eq!(reads(words), [nothing, nothing, &all[0]], "{words}");
+    }
+    let wrong = ended(place.script("-n 3 --stdin 3", "true"));
+    wrong.failed(2, "gpc: --stdin 3: the ranks are 0 to 2");
+    let wrong = ended(place.script("--stdin some", "true"));
+    wrong.failed(2, "gpc: --stdin some: write a rank, none or all");
+    place.empty();
+}
+
 /// If a program reads nothing, the command must end although its input does not.
 #[test]
 fn input_that_nobody_reads_keeps_nobody() {
