@@ -42,6 +42,7 @@ use std::str::FromStr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
@@ -125,11 +126,43 @@ pub enum Command {
     /// Kill a group of a running job
     #[cfg(feature = "bnr")]
     Kill(run::KillArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Write man pages, one for each command
+    Man(ManArgs),
     /// Supervise the processes of a host. The node that starts it passes a socket as standard input.
     #[cfg(feature = "bnr")]
     #[command(hide = true)]
     Keep,
 }
+
+/// Arguments of `gpc completions`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub struct CompletionsArgs {
+    /// Shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  gpc completions bash > ~/.local/share/bash-completion/completions/gpc
+  gpc completions zsh > ~/.zfunc/_gpc            with ~/.zfunc in fpath
+  gpc completions fish > ~/.config/fish/completions/gpc.fish";
+
+/// Arguments of `gpc man`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub struct ManArgs {
+    /// Folder of the pages, such as ~/.local/share/man/man1; it is made if it does not exist
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  gpc man ~/.local/share/man/man1                then: man gpc-call";
 
 /// Arguments of `gpc call`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]

@@ -57,6 +57,7 @@
 //! | `impi/learned`, `shown`, `trace` | result of a client; its files; events |
 //! | `impi/line_writer` | writes the lines of a server on a thread of its own |
 //! | `level` | `gpc level`: level-n data from and to JSON |
+//! | `documents` | `gpc completions` and `gpc man` |
 //! | `secret`, `trust` | `gpc secret`; which peers a node links with |
 //! | `builtin` | functions of every `gpc` node: `digest`, `facts`, `fail`, `fill`, `sleep`, `sum` |
 //! | `output` | outcome of a call: `table`, `json`, `columns`, `units` |
@@ -80,6 +81,7 @@ mod call;
 mod cause;
 mod chart;
 mod copy;
+mod documents;
 pub mod draw;
 pub mod duration;
 mod files;
@@ -270,6 +272,8 @@ fn run(command: Command) -> CommandResult {
         #[cfg(feature = "impi")]
         Command::Impi(args) => impi::run(&args),
         Command::Level(args) => level::run(&args),
+        Command::Completions(args) => documents::completions(&args),
+        Command::Man(args) => documents::man(&args),
         #[cfg(feature = "bnr")]
         Command::Run(args) => run::run(&args),
         #[cfg(feature = "bnr")]
