@@ -28,6 +28,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! **Each id executes the function before it forwards the call to its children**, unless [`Call::forward_first`] is
+//! set. So an id that fails calls none below it, but the times of the function add up over the levels of the tree:
+//! 100 ms take 600 ms over six levels. A call that forwards first takes little more than 100 ms, and long data stream
+//! through it. The command `gpc call` forwards first by default.
+//!
 //! The parts of a call, each with an example of its own:
 //!
 //! | you want | see |

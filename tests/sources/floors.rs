@@ -385,6 +385,8 @@ const FLOORS: &[Floor] = &[
             "thiserror",
             "tracing",
             "clap",
+            "clap_complete",
+            "clap_mangen",
             "serde",
             "serde_json",
             "ring",

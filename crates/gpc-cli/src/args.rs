@@ -2,6 +2,7 @@
 
 mod bench;
 mod copy;
+pub(super) mod documents;
 #[cfg(feature = "bnr")]
 pub(super) mod exec;
 #[cfg(feature = "impi")]
@@ -42,7 +43,6 @@ use std::str::FromStr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
@@ -127,42 +127,14 @@ pub enum Command {
     #[cfg(feature = "bnr")]
     Kill(run::KillArgs),
     /// Print the completions of a shell
-    Completions(CompletionsArgs),
+    Completions(documents::CompletionsArgs),
     /// Write man pages, one for each command
-    Man(ManArgs),
+    Man(documents::ManArgs),
     /// Supervise the processes of a host. The node that starts it passes a socket as standard input.
     #[cfg(feature = "bnr")]
     #[command(hide = true)]
     Keep,
 }
-
-/// Arguments of `gpc completions`.
-#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
-#[command(after_help = COMPLETIONS_EXAMPLES)]
-pub struct CompletionsArgs {
-    /// Shell
-    #[arg(value_name = "SHELL", value_enum)]
-    pub shell: Shell,
-}
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  gpc completions bash > ~/.local/share/bash-completion/completions/gpc
-  gpc completions zsh > ~/.zfunc/_gpc            with ~/.zfunc in fpath
-  gpc completions fish > ~/.config/fish/completions/gpc.fish";
-
-/// Arguments of `gpc man`.
-#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
-#[command(after_help = MAN_EXAMPLES)]
-pub struct ManArgs {
-    /// Folder of the pages, such as ~/.local/share/man/man1; it is made if it does not exist
-    #[arg(value_name = "FOLDER")]
-    pub folder: PathBuf,
-}
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  gpc man ~/.local/share/man/man1                then: man gpc-call";
 
 /// Arguments of `gpc call`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
@@ -226,8 +198,13 @@ pub struct CallArgs {
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
 
-    /// Forward the request to the children before executing it; long data then stream through the tree
+    /// Execute at each id before forwarding to its children, as the library's `Call` does by default; without it, all
+    /// ids execute at once, and long data stream through the tree
     #[arg(long)]
+    pub execute_first: bool,
+
+    /// The default
+    #[arg(long, hide = true, conflicts_with = "execute_first")]
     pub forward_first: bool,
 
     /// Links between the processes. With --peers, on this host: shm and unix replace TCP addresses, tcp replaces none

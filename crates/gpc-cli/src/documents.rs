@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
-use crate::args::{Args, CompletionsArgs, ManArgs};
+use crate::args::Args;
+use crate::args::documents::{CompletionsArgs, ManArgs};
 use crate::{CommandResult, stdout};
 
 /// Runs `gpc completions`.

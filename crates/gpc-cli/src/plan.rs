@@ -136,7 +136,7 @@ impl CallPlan {
         };
         let tree_name = args.tree.clone().unwrap_or_else(|| Started::tree_of(started, CallTreeName::Auto));
         let ids = order.with_first(root);
-        let (bytes, forward_first) = (data_len(args), args.forward_first);
+        let (bytes, forward_first) = (data_len(args), !args.execute_first);
         let tree_name = tree_name.resolve(&Choice { ids: &ids, hosts: hosts.as_ref(), bytes, forward_first });
         let (tree, ids, levels) = tree(&tree_name, &ids, hosts.as_ref(), Some(functions))?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
@@ -180,7 +180,7 @@ impl CallPlan {
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
             watching,
-            forward_first: args.forward_first,
+            forward_first,
             output: args.output,
             repeat: args.repeat,
         })

@@ -39,21 +39,21 @@ fn a_short_line_is_a_whole_plan() {
     assert_eq!((plan.root, plan.ids.to_string().as_str()), (0, "0-7"));
     assert!(matches!(plan.tree, CallTree::Split(gpc_trees::Tree::Flat)));
     assert_eq!((&plan.header[..], &plan.data[..], plan.repeat), (&b"hello"[..], &b""[..], None));
-    assert_eq!((plan.time_limit, plan.forward_first, plan.output), (None, false, OutputKind::Table));
+    assert_eq!((plan.time_limit, plan.forward_first, plan.output), (None, true, OutputKind::Table));
 }
 
 #[test]
 fn every_option_has_its_place() {
     let (_folder, path) = file([0xff, 0]);
     let line = format!(
-        "digest -n 9 --tree kary:3 --ids 5,0-2 --data {} --time-limit 1m30s --forward-first --link tcp --output level --repeat 7",
+        "digest -n 9 --tree kary:3 --ids 5,0-2 --data {} --time-limit 1m30s --execute-first --link tcp --output level --repeat 7",
         path.display()
     );
     let plan = plan(&line).unwrap();
     assert_eq!(plan.nodes, Nodes::Start { n: 9, link: LinkKind::Tcp });
     assert_eq!((plan.ids.to_string(), plan.order.to_string()), ("0,5,1-2".into(), "5,0-2".into()));
     assert_eq!((plan.tree_name.to_string().as_str(), &plan.data[..]), ("kary:3", &[0xff, 0][..]));
-    assert_eq!((plan.time_limit, plan.forward_first), (Some(Duration::from_secs(90)), true));
+    assert_eq!((plan.time_limit, plan.forward_first), (Some(Duration::from_secs(90)), false));
     assert_eq!((plan.output, plan.repeat), (OutputKind::Level, Some(7)));
 }
 
@@ -64,8 +64,8 @@ fn the_tree_of_a_call_that_names_none_follows_its_data_and_hosts() {
     let named = |line: &str| plan(line).unwrap().tree_name.to_string();
     let line = format!("echo -n 8 --data {}", long.display());
     assert_eq!(
-        [named(&format!("{line} --forward-first")), named("echo -n 8 --tree auto")],
-        ["chain", "flat"]
+        [named(&line), named(&format!("{line} --execute-first")), named("echo -n 8 --tree auto")],
+        ["chain", "binomial", "flat"]
     );
     let (_folder, peers) = file("0 10.0.0.1:7\n1 10.0.0.2:7\n2 10.0.0.1:8\n3 10.0.0.2:8\n");
     let joined = plan(&format!("echo --peers {} --id 0 --insecure", peers.display())).unwrap();

@@ -43,7 +43,7 @@ fn every_tree_and_link_carries_a_call() {
     let file = format!("file:{path}");
     for tree in ["binary", "binomial", "kary:3", "knomial:3", "chain", "flat", &file] {
         for link in ["tcp", "unix", "shm"] {
-            for more in ["", "--forward-first"] {
+            for more in ["", "--execute-first"] {
                 let value =
                     json_of(&format!("call digest -n 8 --tree {tree} --link {link} --data {FILE} {more}"));
                 assert_eq!((value["tree"].as_str(), coverage(&value)), (Some(tree), [8, 0, 0, 0]));
@@ -185,7 +185,7 @@ fn the_table_is_for_people() {
         alone.starts_with("id  data\n 0  1\n\nsum over 1 id: flat tree, 0 levels\ndone 1 of 1 in "),
         "{alone}"
     );
-    let failed = run("call fail -n 3 --header 0 --repeat 9");
+    let failed = run("call fail -n 3 --header 0 --repeat 9 --execute-first");
     let text = String::from_utf8(failed.stdout).unwrap();
     assert!(
         text.starts_with("fail over 3 ids: flat tree, 1 level\ndone 0 of 3, failed 1, unreached 2 in "),
@@ -265,7 +265,7 @@ fn fail_fails_where_it_is_told_to() {
         ("1:callback", 1, "callback"),
     ] {
         for tree in ["binary", "binomial", "chain"] {
-            for more in ["", "--forward-first"] {
+            for more in ["", "--execute-first"] {
                 // In a binomial tree id 1 is a leaf, which merges nothing.
                 if (tree, header) == ("binomial", "1:callback") {
                     continue;

@@ -41,7 +41,8 @@ fn a_process_that_is_killed_while_all_are_at_work_ends_the_call() {
 #[test]
 fn a_process_that_is_killed_before_the_call_gets_to_it_ends_the_call() {
     for (tree, link) in [("binary", "unix"), ("chain", "tcp"), ("binary", "shm")] {
-        let call = Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} {LONG}"));
+        let call =
+            Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} --execute-first {LONG}"));
         call.until_asleep(0);
         let (_, value) = kill_the_first(call);
         assert_eq!(coverage(&value)[0], 0, "nobody is done: {value}");
@@ -81,9 +82,9 @@ fn a_process_that_takes_no_part_may_die() {
 #[test]
 fn when_the_command_is_killed_its_nodes_end() {
     for link in ["tcp", "unix", "shm"] {
-        for more in ["", "--forward-first"] {
+        for more in ["", "--execute-first"] {
             let call = Gpc::start(&format!("call sleep -n 16 --link {link} {more} {LONG}"));
-            call.until_asleep(if more.is_empty() { 0 } else { 15 });
+            call.until_asleep(if more.is_empty() { 15 } else { 0 });
             call.process().kill(Signal::KILL);
             let ended = call.end_soon();
             assert_eq!((ended.code(), ended.stdout.len(), ended.stderr.as_str()), (None, 0, ""));
@@ -94,7 +95,7 @@ fn when_the_command_is_killed_its_nodes_end() {
 #[test]
 fn a_signal_ends_the_command_and_its_nodes() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        for more in ["", "--forward-first", "--repeat 1000"] {
+        for more in ["", "--execute-first", "--repeat 1000"] {
             let call = Gpc::start(&format!("call sleep -n 16 {more} {LONG}"));
             call.until_asleep(0);
             call.process().kill(signal);
@@ -139,7 +140,8 @@ fn what_ends_the_command_while_it_starts_processes_ends_those_there_are() {
 
 #[test]
 fn the_time_limit_names_an_id_that_hangs() {
-    let ended = Gpc::start("call sleep -n 8 --header 10m --time-limit 300ms --output json").end();
+    let ended =
+        Gpc::start("call sleep -n 8 --header 10m --time-limit 300ms --execute-first --output json").end();
     let value = ended.json();
     assert_eq!(
         (ended.code(), &value["cause"]["id"], &value["cause"]["stage"]),
