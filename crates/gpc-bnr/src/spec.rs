@@ -20,10 +20,38 @@ pub struct Spec {
     /// - `wdir`: the working directory.
     /// - `path`: directories to put in front of `PATH`.
     /// - `host`: the id of a node, or a host name for all nodes of that host.
-    /// - `bind`: `none` or `core`.
+    /// - `map`: `slot` or `node`: fill one node after the other, or give each node a process in turn.
+    /// - `bind`: `none`, `core`, `socket` or `numa`: what a process may use alone.
+    /// - `bind-order`: `core` or `socket`: consecutive processes get consecutive cores, or cores of different sockets.
+    /// - `report-bindings`: each process begins its standard error with the processors that it may use.
+    /// - `places`: for each process the id of its node, and after `=` its processors, such as `1=0-3 1=4 2`.
     /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
+}
+
+/// The node of each process, and its processors.
+pub(crate) type Places<'a> = Vec<(Id, Option<&'a str>)>;
+
+impl Spec {
+    /// The value of a hint. If it occurs several times, the last one counts.
+    pub(crate) fn hint(&self, wanted: &str) -> Option<&[u8]> {
+        self.info.iter().rfind(|(key, _)| key == wanted).map(|(_, value)| value.as_slice())
+    }
+
+    /// The node of each process, and its processors, if the spec has `places`; `Some(None)` if they are malformed.
+    pub(crate) fn places(&self) -> Option<Option<Places<'_>>> {
+        let text = str::from_utf8(self.hint("places")?).unwrap_or("?");
+        Some(text.split_ascii_whitespace().map(place).collect())
+    }
+}
+
+fn place(word: &str) -> Option<(Id, Option<&str>)> {
+    match word.split_once('=') {
+        Some((_, "")) => None,
+        Some((node, cpus)) => Some((node.parse().ok()?, Some(cpus))),
+        None => Some((word.parse().ok()?, None)),
+    }
 }
 
 /// Error number of a process that `soft` left out of a spawn. It is not a failure.
@@ -119,6 +147,13 @@ impl Layout {
         let after = self.blocks.partition_point(|block| block.first <= rank);
         let block = self.blocks.get(after.checked_sub(1)?)?;
         (rank - block.first < block.count).then_some(block)
+    }
+
+    /// The index of a rank among the processes of its spec.
+    pub(crate) fn index_in_spec(&self, rank: Rank) -> usize {
+        let Some(own) = self.block_of(rank) else { return 0 };
+        let before = self.blocks.iter().filter(|block| block.spec == own.spec && block.first < own.first);
+        before.map(|block| block.count as usize).sum::<usize>() + (rank - own.first) as usize
     }
 
     /// The nodes that run its processes, in ascending order.

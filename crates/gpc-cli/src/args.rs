@@ -15,6 +15,8 @@ pub(super) mod mpiexec;
 mod node;
 mod over;
 #[cfg(feature = "bnr")]
+pub mod placement;
+#[cfg(feature = "bnr")]
 mod programs;
 #[cfg(feature = "rendezvous")]
 pub(super) mod rendezvous;

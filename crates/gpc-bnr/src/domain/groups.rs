@@ -216,7 +216,7 @@ impl Domain {
             group,
             parent: known.parent,
             database: self.database_of(group),
-            blocks: place(&known.plan.specs, &self.hosts_of(nodes), &self.loads())?,
+            blocks: place(&known.plan.specs, &self.hosts_of(nodes), &self.settings.slots, &self.loads())?,
             specs: known.plan.specs.clone(),
             on_death: known.plan.on_death,
             preputs: known.plan.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),

@@ -31,6 +31,7 @@ mod overview;
 mod pending;
 mod placement;
 mod requests;
+mod room;
 mod sets;
 mod soft;
 mod spawned;
@@ -71,6 +72,8 @@ pub struct Settings {
     pub name: String,
     /// The bounds of the domain.
     pub limits: Limits,
+    /// At the head: number of processes that each node is to run. If it is empty, processes are divided evenly.
+    pub slots: BTreeMap<Id, u32>,
     /// Host name of this node, for the `host` hint of a spawn.
     pub host: String,
     /// Time of silence after which the nodes take a peer for lost; `None` for the default of a chained-GPC node.

@@ -1,10 +1,12 @@
-//! Placement of processes on nodes: blocks of consecutive ranks, spread as evenly as possible.
+//! Placement of processes on nodes: blocks of consecutive ranks, by the slots of the nodes, or spread as evenly as
+//! possible.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use chained_gpc::trees::Id;
 
 use super::database::shown;
+use super::room::Room;
 use crate::fault::{Fault, FaultKind};
 use crate::spec::{Block, Spec};
 
@@ -12,55 +14,119 @@ use crate::spec::{Block, Spec};
 const NAMED_MAX: usize = 8;
 
 /// Places the processes of some specs on nodes, in node order. Each node comes with its host name; `loads` has the
-/// number of processes that each node already runs. If the processes cannot be divided evenly, the nodes with the
-/// lowest loads get one more; among equals, the first nodes do.
+/// number of processes that each node already runs.
+///
+/// With `slots`, no node gets more processes than it has slots before all are full. Without, they are divided evenly;
+/// if that leaves some over, the nodes with the lowest loads get one more; among equals, the first nodes do.
 ///
 /// # Errors
-/// A spec's `host` hint matches no node, or there is no node.
+/// A spec's hint matches no node, or there is no node.
 pub(super) fn place(
     specs: &[Spec],
     nodes: &[(Id, &str)],
+    slots: &BTreeMap<Id, u32>,
     loads: &BTreeMap<Id, u64>,
 ) -> Result<Vec<Block>, Fault> {
-    let mut pins = Vec::with_capacity(specs.len());
+    let mut hints = Vec::with_capacity(specs.len());
     for spec in specs {
-        pins.push(pinned(spec, nodes)?);
+        hints.push(Hint::of(spec, nodes, !slots.is_empty())?);
     }
-    let free =
-        specs.iter().zip(&pins).filter(|(_, pin)| pin.is_none()).map(|(spec, _)| u64::from(spec.count)).sum();
+    let evenly = specs.iter().zip(&hints).filter(|(_, hint)| **hint == Hint::Evenly(None));
+    let free = evenly.map(|(spec, _)| u64::from(spec.count)).sum();
     let all: Vec<Id> = nodes.iter().map(|(id, _)| *id).collect();
-    let mut room = shares(free, &all, loads)?.into_iter().peekable();
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut first = 0;
-    for ((spec, pin), number) in specs.iter().zip(pins).zip(0..) {
-        let mut own = match pin {
-            Some(nodes) => Some(shares(spec.count.into(), &nodes, loads)?.into_iter().peekable()),
-            None => None,
-        };
-        let room = own.as_mut().unwrap_or(&mut room);
-        let mut left = spec.count;
-        while left > 0 {
-            let Some((node, share)) = room.peek_mut() else { break };
-            let node = *node;
-            let count = (*share).min(u64::from(left));
-            *share -= count;
-            let count = u32::try_from(count).unwrap_or(left);
-            if *share == 0 {
-                room.next();
-            }
-            if count > 0 {
-                blocks.push(Block { node, spec: number, first, count });
-            }
-            first += count;
-            left -= count;
+    let mut even = shares(free, &all, loads)?;
+    let mut room = Room::new(&all, slots, loads);
+    let places = |among: Option<Vec<Id>>| match among {
+        None => (0..all.len()).collect::<Vec<_>>(),
+        Some(among) => (0..all.len()).filter(|place| among.contains(&all[*place])).collect(),
+    };
+    let mut blocks = Blocks::default();
+    for ((spec, hint), number) in specs.iter().zip(hints).zip(0..) {
+        let count = u64::from(spec.count);
+        let mut add = |node, count| blocks.add(number, node, count);
+        match hint {
+            Hint::Evenly(None) => take_shares(&mut even, count, add),
+            Hint::Evenly(Some(among)) => take_shares(&mut shares(count, &among, loads)?, count, add),
+            Hint::BySlot(among) => room.by_slot(&places(among), count, add),
+            Hint::ByNode(among) => room.by_node(&places(among), count, add),
+            Hint::Each(nodes) => nodes.into_iter().for_each(|node| add(node, 1)),
         }
     }
-    Ok(blocks)
+    Ok(blocks.all)
+}
+
+/// How a spec's processes are placed. The nodes are those of its `host`, if it has one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Hint {
+    Evenly(Option<Vec<Id>>),
+    BySlot(Option<Vec<Id>>),
+    ByNode(Option<Vec<Id>>),
+    /// The node of each process.
+    Each(Vec<Id>),
+}
+
+impl Hint {
+    fn of(spec: &Spec, nodes: &[(Id, &str)], has_slots: bool) -> Result<Hint, Fault> {
+        let refused = |message| Err(Fault::new(FaultKind::BadRequest, message));
+        if let Some(places) = spec.places() {
+            let Some(places) = places.filter(|places| places.len() == spec.count as usize) else {
+                return refused("the info places has no node and list of processors for each process".into());
+            };
+            let absent = places.iter().find(|(node, _)| nodes.iter().all(|(id, _)| id != node));
+            return match absent {
+                Some((node, _)) => {
+                    refused(format!("the info places names node {node}, which runs no processes"))
+                }
+                None => Ok(Hint::Each(places.into_iter().map(|(node, _)| node).collect())),
+            };
+        }
+        let among = pinned(spec, nodes)?;
+        Ok(match spec.hint("map") {
+            Some(b"node") => Hint::ByNode(among),
+            _ if has_slots => Hint::BySlot(among),
+            _ => Hint::Evenly(among),
+        })
+    }
+}
+
+/// Blocks of consecutive ranks, of which neighbours on one node are one.
+#[derive(Default)]
+struct Blocks {
+    all: Vec<Block>,
+    next: u32,
+}
+
+impl Blocks {
+    fn add(&mut self, spec: u32, node: Id, count: u64) {
+        // A group has fewer processes than that.
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match self.all.last_mut() {
+            Some(last) if (last.spec, last.node) == (spec, node) => last.count += count,
+            _ => self.all.push(Block { node, spec, first: self.next, count }),
+        }
+        self.next += count;
+    }
+}
+
+/// Takes processes from the front of the shares.
+fn take_shares(shares: &mut VecDeque<(Id, u64)>, count: u64, mut add: impl FnMut(Id, u64)) {
+    let mut left = count;
+    while left > 0
+        && let Some((node, share)) = shares.front_mut()
+    {
+        let count = (*share).min(left);
+        add(*node, count);
+        *share -= count;
+        left -= count;
+        if *share == 0 {
+            shares.pop_front();
+        }
+    }
 }
 
 /// The nodes that match the last `host` hint of a spec: one node by its id, or all nodes of a host by its name.
 fn pinned(spec: &Spec, nodes: &[(Id, &str)]) -> Result<Option<Vec<Id>>, Fault> {
-    let Some((_, value)) = spec.info.iter().rfind(|(key, _)| key == "host") else { return Ok(None) };
+    let Some(value) = spec.hint("host") else { return Ok(None) };
     let text = str::from_utf8(value).unwrap_or_default();
     if let Some((id, _)) = nodes.iter().find(|(id, _)| text.parse() == Ok(*id)) {
         return Ok(Some(vec![*id]));
@@ -90,14 +156,14 @@ fn is_host(name: &str, host: &str) -> bool {
 }
 
 /// Number of processes for each node.
-fn shares(count: u64, nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<Vec<(Id, u64)>, Fault> {
+fn shares(count: u64, nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<VecDeque<(Id, u64)>, Fault> {
     let many = nodes.len() as u64;
     if many == 0 {
         return Err(Fault::new(FaultKind::NotStarted, "there is no node left that runs processes"));
     }
     let mut by_load: Vec<usize> = (0..nodes.len()).collect();
     by_load.sort_by_key(|place| loads.get(&nodes[*place]).copied().unwrap_or_default());
-    let mut shares: Vec<(Id, u64)> = nodes.iter().map(|node| (*node, count / many)).collect();
+    let mut shares: VecDeque<(Id, u64)> = nodes.iter().map(|node| (*node, count / many)).collect();
     by_load.truncate((count % many) as usize);
     for place in by_load {
         shares[place].1 += 1;
@@ -124,7 +190,7 @@ mod tests {
     }
 
     fn placed(specs: &[Spec], nodes: &[Id]) -> Vec<(Id, u32, u32)> {
-        let blocks = place(specs, &named(nodes), &BTreeMap::new()).unwrap();
+        let blocks = place(specs, &named(nodes), &BTreeMap::new(), &BTreeMap::new()).unwrap();
         blocks.iter().map(|block| (block.node, block.spec, block.count)).collect()
     }
 
@@ -139,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_over_goes_where_less_runs() {
         let loads = BTreeMap::from([(9, 3), (4, 1)]);
-        let blocks = place(&[spec(1, None)], &named(&[9, 4]), &loads).unwrap();
+        let blocks = place(&[spec(1, None)], &named(&[9, 4]), &BTreeMap::new(), &loads).unwrap();
         assert_eq!(blocks, [Block { node: 4, spec: 0, first: 0, count: 1 }]);
     }
 
@@ -166,13 +232,49 @@ mod tests {
     #[test]
     fn a_host_that_is_not_there_is_refused_with_its_name() {
         for host in ["5", "elsewhere", "two.example.org.", "", "one.example.org"] {
-            let fault = place(&[spec(1, Some(host))], &[(9, "one.example"), (4, "three")], &BTreeMap::new())
-                .unwrap_err();
+            let nodes = [(9, "one.example"), (4, "three")];
+            let none = BTreeMap::new();
+            let fault = place(&[spec(1, Some(host))], &nodes, &none, &BTreeMap::new()).unwrap_err();
             assert_eq!(fault.kind, FaultKind::BadRequest);
             assert!(fault.message.contains(host), "{fault}");
         }
-        let fault = place(&[spec(1, None)], &[], &BTreeMap::new()).unwrap_err();
+        let fault = place(&[spec(1, None)], &[], &BTreeMap::new(), &BTreeMap::new()).unwrap_err();
         assert_eq!(fault.kind, FaultKind::NotStarted);
+    }
+
+    fn hinted(count: u32, key: &str, value: &str) -> Spec {
+        Spec { count, info: vec![(key.into(), value.into())], ..Spec::default() }
+    }
+
+    #[test]
+    fn slots_are_filled_in_order_or_node_by_node() {
+        let slots = BTreeMap::from([(9, 2), (4, 1), (6, 3)]);
+        let placed = |specs: &[Spec]| {
+            let blocks = place(specs, &named(&[9, 4, 6]), &slots, &BTreeMap::new()).unwrap();
+            blocks.iter().map(|block| (block.node, block.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(placed(&[spec(4, None)]), [(9, 2), (4, 1), (6, 1)]);
+        assert_eq!(placed(&[hinted(4, "map", "node")]), [(9, 1), (4, 1), (6, 1), (9, 1)]);
+        // The host of one program has no room for the other.
+        assert_eq!(placed(&[spec(2, Some("9")), spec(1, None)]), [(9, 2), (4, 1)]);
+        assert_eq!(placed(&[spec(7, None)]), [(9, 2), (4, 1), (6, 3), (9, 1)]);
+        // Without slots, a node is as good as another.
+        let none = BTreeMap::new();
+        let blocks = place(&[hinted(3, "map", "node")], &named(&[9, 4]), &none, &BTreeMap::new()).unwrap();
+        assert_eq!(blocks.iter().map(|block| block.node).collect::<Vec<_>>(), [9, 4, 9]);
+    }
+
+    #[test]
+    fn each_process_goes_where_its_place_is() {
+        let place = |count, places: &str| {
+            let specs = [hinted(count, "places", places)];
+            let blocks = place(&specs, &named(&[9, 4]), &BTreeMap::new(), &BTreeMap::new());
+            blocks.map(|blocks| blocks.iter().map(|block| (block.node, block.count)).collect::<Vec<_>>())
+        };
+        assert_eq!(place(4, "4=0-1 9 9=3 4"), Ok(vec![(4, 1), (9, 2), (4, 1)]));
+        for (count, places) in [(1, "5"), (2, "4"), (1, "x"), (1, "4= 9")] {
+            assert_eq!(place(count, places).unwrap_err().kind, FaultKind::BadRequest, "{places}");
+        }
     }
 
     proptest! {
@@ -181,7 +283,7 @@ mod tests {
             let specs: Vec<Spec> = counts.iter().map(|count| spec(*count, None)).collect();
             let nodes: Vec<Id> = (0..many).rev().collect();
             let hosts: Vec<(Id, &str)> = nodes.iter().map(|node| (*node, "")).collect();
-            let blocks = place(&specs, &hosts, &BTreeMap::new()).unwrap();
+            let blocks = place(&specs, &hosts, &BTreeMap::new(), &BTreeMap::new()).unwrap();
             let mut next = 0;
             let mut by_node = BTreeMap::new();
             let mut by_spec = vec![0; specs.len()];

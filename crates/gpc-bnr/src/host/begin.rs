@@ -1,5 +1,6 @@
 //! Starts the threads of a domain at a node: the event loop, and the writer of output.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -36,6 +37,7 @@ pub(super) fn begin_elsewhere(
         runs: true,
         name: name.into(),
         limits,
+        slots: BTreeMap::new(),
         host: host_name(),
         dead_after: shared.dead_after.get().copied(),
     };

@@ -101,6 +101,7 @@ impl Host {
                 runs,
                 name: name.clone(),
                 limits: settings.limits,
+                slots: settings.slots,
                 host: host_name(),
                 dead_after: None,
             },

@@ -16,7 +16,7 @@ use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
 use crate::streams::{Piece, Splitter, Stream};
-use crate::supervisor::{self, SupervisorOrder, env_value};
+use crate::supervisor::{self, BindOrder, BindTo, Binding, SupervisorOrder, env_value};
 
 /// Most bytes read from one pipe per iteration.
 const READ_MAX: usize = 64 << 10;
@@ -167,15 +167,13 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
     if let Some(path) = own_path(spec) {
         env.push((b"PATH".to_vec(), path));
     }
-    // Computed only if used: the system call takes as long as creating a pipe.
-    let core = || local % std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     SupervisorOrder::Start {
         member: Member { group: layout.group, rank },
         program: spec.program.clone(),
         args: spec.args.clone(),
         env,
         wdir: info(spec, "wdir"),
-        bind: (info(spec, "bind").as_deref() == Some(b"core")).then(core),
+        bind: binding(layout, spec, rank, local),
     }
 }
 
@@ -190,6 +188,26 @@ fn torch_variables(rank: Rank, size: u32, (local, neighbours): (usize, usize)) -
     values.into_iter().map(|(name, value)| (name.into(), value.into_bytes())).collect()
 }
 
+/// The binding of a process, the `local`-th of its group on this node.
+fn binding(layout: &Layout, spec: &Spec, rank: Rank, local: usize) -> Option<Binding> {
+    let own = || layout.index_in_spec(rank);
+    let listed = spec.places().flatten().and_then(|places| Some(places.get(own())?.1?.to_owned()));
+    let to = match (listed, spec.hint("bind")) {
+        (Some(cpus), _) => BindTo::Cpus(cpus),
+        (None, Some(b"core")) => BindTo::Core,
+        (None, Some(b"socket")) => BindTo::Socket,
+        (None, Some(b"numa")) => BindTo::Numa,
+        (None, _) => BindTo::Nothing,
+    };
+    let order = match spec.hint("bind-order") {
+        Some(b"core") => BindOrder::Core,
+        Some(b"socket") => BindOrder::Socket,
+        _ => BindOrder::Object,
+    };
+    let report = spec.hint("report-bindings").is_some();
+    (report || to != BindTo::Nothing).then_some(Binding { to, order, index: local, report })
+}
+
 /// The `PATH` of a program whose info has the key `path`.
 fn own_path(spec: &Spec) -> Option<Vec<u8>> {
     let front = info(spec, "path")?;
@@ -199,7 +217,7 @@ fn own_path(spec: &Spec) -> Option<Vec<u8>> {
 }
 
 fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
-    spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone())
+    spec.hint(name).map(<[u8]>::to_vec)
 }
 
 /// Checks whether the processes of a spec can be started.

@@ -1,5 +1,6 @@
 //! Parameters of the head of a domain.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::net::UnixListener;
 
@@ -20,6 +21,8 @@ pub struct HostSettings {
     pub nodes: Vec<Id>,
     /// Whether the head runs processes as well. Always true if it is the only node.
     pub runs: bool,
+    /// Number of processes that each node is to run before any runs more. If it is empty, they are divided evenly.
+    pub slots: BTreeMap<Id, u32>,
     /// The supervisor's command.
     pub supervisor: SupervisorCommand,
     /// The bounds of the domain.
@@ -44,6 +47,7 @@ impl HostSettings {
             me: 0,
             nodes: vec![0],
             runs: true,
+            slots: BTreeMap::new(),
             supervisor,
             limits: Limits::default(),
             tools: None,

@@ -35,7 +35,16 @@ impl World {
     pub(super) fn begin_part(&mut self, id: Id, nodes: Vec<Id>, limits: Limits) {
         let runs = id != self.head() || self.config.head_runs;
         let host = format!("host{id}");
-        let settings = Settings { me: id, nodes, runs, name: NAME.into(), limits, host, dead_after: None };
+        let settings = Settings {
+            me: id,
+            nodes,
+            runs,
+            name: NAME.into(),
+            limits,
+            slots: BTreeMap::new(),
+            host,
+            dead_after: None,
+        };
         let domain = Domain::new(settings, self.clock());
         let part = Part::new(domain);
         if let Some(node) = self.nodes.get_mut(&id) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-use super::orders::{Recipients, SupervisorEvent, SupervisorOrder};
+use super::orders::{BindOrder, BindTo, Binding, Recipients, SupervisorEvent, SupervisorOrder};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member};
 use crate::start_error::StartError;
@@ -134,7 +134,7 @@ fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bo
                 put_bytes(out, value);
             }
             put_optional(out, wdir.as_deref());
-            out.put_u64_le(bind.map_or(u64::MAX, |bind| bind as u64));
+            put_binding(out, bind.as_ref());
         }
         SupervisorOrder::Signal { group, signal, to } => {
             out.put_u8(2);
@@ -222,8 +222,7 @@ fn get_start(body: &mut Bytes) -> Result<SupervisorOrder, CodecError> {
         env.push((get_bytes(body)?, get_bytes(body)?));
     }
     let wdir = get_optional(body)?;
-    let bind = get_u64(body)?;
-    let bind = if bind == u64::MAX { None } else { usize::try_from(bind).ok() };
+    let bind = get_binding(body)?;
     Ok(SupervisorOrder::Start { member, program, args, env, wdir, bind })
 }
 
@@ -296,6 +295,51 @@ pub(super) fn get_event(mut body: Bytes) -> Result<SupervisorEvent, CodecError> 
         _ => return Err(CodecError("an event that there is not")),
     };
     if body.is_empty() { Ok(event) } else { Err(LONG) }
+}
+
+fn put_binding(out: &mut BytesMut, binding: Option<&Binding>) {
+    let Some(Binding { to, order, index, report }) = binding else { return out.put_u8(0) };
+    let (kind, cpus) = match to {
+        BindTo::Nothing => (1, ""),
+        BindTo::Core => (2, ""),
+        BindTo::Socket => (3, ""),
+        BindTo::Numa => (4, ""),
+        BindTo::Cpus(cpus) => (5, cpus.as_str()),
+    };
+    out.put_u8(kind);
+    put_bytes(out, cpus.as_bytes());
+    out.put_u8(match order {
+        BindOrder::Object => 0,
+        BindOrder::Core => 1,
+        BindOrder::Socket => 2,
+    });
+    out.put_u64_le(*index as u64);
+    out.put_u8(u8::from(*report));
+}
+
+fn get_binding(body: &mut Bytes) -> Result<Option<Binding>, CodecError> {
+    let kind = get_u8(body)?;
+    if kind == 0 {
+        return Ok(None);
+    }
+    let cpus = get_text(body)?;
+    let to = match kind {
+        1 => BindTo::Nothing,
+        2 => BindTo::Core,
+        3 => BindTo::Socket,
+        4 => BindTo::Numa,
+        5 => BindTo::Cpus(cpus),
+        _ => return Err(CodecError("a binding that there is not")),
+    };
+    let order = match get_u8(body)? {
+        0 => BindOrder::Object,
+        1 => BindOrder::Core,
+        2 => BindOrder::Socket,
+        _ => return Err(CodecError("an order of bindings that there is not")),
+    };
+    // Both sides have words of the same size.
+    let index = usize::try_from(get_u64(body)?).unwrap_or(usize::MAX);
+    Ok(Some(Binding { to, order, index, report: get_u8(body)? == 1 }))
 }
 
 fn get_u8(body: &mut Bytes) -> Result<u8, CodecError> {

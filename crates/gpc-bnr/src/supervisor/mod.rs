@@ -56,12 +56,13 @@ mod spawn;
 pub(crate) mod stand_in;
 mod start;
 mod system;
+mod topology;
 mod tree;
 
 use std::time::Duration;
 
 pub use handle::Supervisor;
-pub use orders::{Recipients, SupervisorEvent, SupervisorOrder};
+pub use orders::{BindOrder, BindTo, Binding, Recipients, SupervisorEvent, SupervisorOrder};
 pub use process::{run, stdin_control};
 pub(crate) use start::check;
 

@@ -24,8 +24,8 @@ pub enum SupervisorOrder {
         env: Vec<(Vec<u8>, Vec<u8>)>,
         /// The working directory; by default that of the supervisor.
         wdir: Option<Vec<u8>>,
-        /// The core to bind it to: an index into the cores that the supervisor may use, modulo their number.
-        bind: Option<usize>,
+        /// The processors that it may use; by default those that the supervisor may use.
+        bind: Option<Binding>,
     },
     /// Makes a process that is started after this join a process group of the supervisor's session, instead of leading
     /// a session of its own: that of a terminal, which it reads.
@@ -63,6 +63,45 @@ pub enum Recipients {
     All,
     /// Those that have not joined another process group: the terminal has sent it to these.
     NotJoined,
+}
+
+/// Processors for a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// What it may use alone.
+    pub to: BindTo,
+    /// The order in which consecutive processes get it.
+    pub order: BindOrder,
+    /// Its place in this order; after the last place, the first follows.
+    pub index: usize,
+    /// Whether a line about its processors begins its standard error.
+    pub report: bool,
+}
+
+/// What a process may use alone, as far as the supervisor may use it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BindTo {
+    /// Nothing: it uses what the supervisor may use.
+    Nothing,
+    /// A core, with all of its hardware threads.
+    Core,
+    /// A socket.
+    Socket,
+    /// A NUMA node.
+    Numa,
+    /// These processors, such as `0-3,8`.
+    Cpus(String),
+}
+
+/// The order in which consecutive processes are bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BindOrder {
+    /// One of the objects after the other.
+    Object,
+    /// The object of one core after the other.
+    Core,
+    /// The object of a core of another socket each time.
+    Socket,
 }
 
 /// An event at the supervisor.

@@ -210,10 +210,15 @@ impl Process {
                         return Err(io::Error::new(ErrorKind::InvalidData, message));
                     }
                     let joins = self.joins.take_if(|(joins, _)| *joins == member);
-                    let process_group = joins.map(|(_, process_group)| process_group);
-                    let wdir = wdir.as_deref();
-                    let program =
-                        Program { program: &program, args: &args, env: &env, wdir, bind, process_group };
+                    let program = Program {
+                        program: &program,
+                        args: &args,
+                        env: &env,
+                        wdir: wdir.as_deref(),
+                        bind: bind.as_ref(),
+                        process_group: joins.map(|(_, process_group)| process_group),
+                        member,
+                    };
                     let event = self.start(member, &program);
                     put_event(&mut self.events, &event);
                 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{CString, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -22,7 +22,10 @@ use rustix::process::{Pid, Resource, getrlimit};
 use super::cores::Cores;
 use super::inspect::{self, Kind};
 use super::lookup::Lookup;
+use super::orders::{BindTo, Binding};
 use super::spawn::{Image, spawn};
+use super::topology::{self, BoundCpus};
+use crate::names::Member;
 use crate::start_error::StartError;
 
 /// The shell that runs programs without `#!`.
@@ -40,8 +43,9 @@ pub(super) struct Program<'a> {
     pub(super) args: &'a [Vec<u8>],
     pub(super) env: &'a [(Vec<u8>, Vec<u8>)],
     pub(super) wdir: Option<&'a [u8]>,
-    pub(super) bind: Option<usize>,
+    pub(super) bind: Option<&'a Binding>,
     pub(super) process_group: Option<Pid>,
+    pub(super) member: Member,
 }
 
 /// State shared by all starts.
@@ -82,7 +86,9 @@ impl Starter {
         let found = find(&mut self.lookup, program.program, path, program.wdir)?;
         // The program's name is the requested one, as in a shell.
         let name = [program.program];
-        let error = match self.run(&found, &name, program, &descriptors) {
+        let bound = self.bound(program, &descriptors[2])?;
+        let bound = bound.as_ref();
+        let error = match self.run(&found, &name, program, bound, &descriptors) {
             Ok(pid) => return Ok(pid),
             Err(error) => error,
         };
@@ -90,7 +96,7 @@ impl Starter {
         let kind = inspect::file(program.program, &found, program.wdir)?;
         if kind == Kind::Plain && Errno::from_io_error(&error) == Some(Errno::NOEXEC) {
             let words = [SHELL.as_bytes(), found.as_os_str().as_bytes()];
-            let ran = self.run(Path::new(SHELL), &words, program, &descriptors);
+            let ran = self.run(Path::new(SHELL), &words, program, bound, &descriptors);
             return ran.map_err(|error| self.refused(&error, program));
         }
         Err(self.refused(&error, program))
@@ -106,12 +112,40 @@ impl Starter {
         refused
     }
 
+    /// The processors of a program. A line about them goes to its standard error, if it is to be reported.
+    ///
+    /// # Errors
+    /// The processors may not be used, or the system does not say which may.
+    fn bound(&mut self, program: &Program<'_>, stderr: &OwnedFd) -> Result<Option<BoundCpus>, StartError> {
+        let Some(binding) = program.bind else { return Ok(None) };
+        let cores = match &self.cores {
+            Some(cores) => cores,
+            None => self.cores.insert(Cores::read().map_err(|error| refused(&error.into()))?),
+        };
+        let bound = cores.of(binding).map_err(|why| {
+            StartError::new(
+                Errno::INVAL.raw_os_error(),
+                StartError::REFUSED,
+                &format!("cannot bind it: {why}"),
+            )
+        })?;
+        if binding.report {
+            let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let (host, cpus) = (host.trim_end(), topology::shown(&bound.cpus));
+            let line = format!("gpc: {} on host {host}: cpus {cpus} ({})\n", program.member, bound.object);
+            // The pipe is empty, so it takes the line. If its reader has gone, nobody misses the line.
+            let _ = rustix::io::write(stderr, line.as_bytes());
+        }
+        Ok((binding.to != BindTo::Nothing).then_some(bound))
+    }
+
     /// Starts `file` as the program; `words` precede the program's arguments.
     fn run(
         &mut self,
         file: &Path,
         words: &[&[u8]],
         program: &Program<'_>,
+        bound: Option<&BoundCpus>,
         [stdin, stdout, stderr, link]: &[OwnedFd; 4],
     ) -> io::Result<Pid> {
         let args = program.args.iter().map(Vec::as_slice);
@@ -125,12 +159,10 @@ impl Starter {
         let socket = self.socket.as_raw_fd();
         let descriptors = [(stdin, 0), (stdout, 1), (stderr, 2), (link, socket)];
         let descriptors = descriptors.map(|(descriptor, number)| (descriptor.as_fd(), number));
-        let Some(core) = program.bind else { return spawn(&image, &descriptors) };
-        let cores = match &self.cores {
-            Some(cores) => cores,
-            None => self.cores.insert(Cores::read()?),
-        };
-        cores.bound(core, || spawn(&image, &descriptors))?
+        match (bound, &self.cores) {
+            (Some(bound), Some(cores)) => cores.bound(&bound.cpus, || spawn(&image, &descriptors))?,
+            _ => spawn(&image, &descriptors),
+        }
     }
 
     /// The environment of a program: this process's, the program's own, and the number of its socket.

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use gpc_bnr::Exit;
-use gpc_bnr::supervisor::{Supervisor, SupervisorEvent, SupervisorOrder};
+use gpc_bnr::supervisor::{BindOrder, BindTo, Binding, Supervisor, SupervisorEvent, SupervisorOrder};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
@@ -207,7 +207,9 @@ fn a_process_is_bound_to_a_core_and_the_next_one_is_not() {
     for bind in [None, Some(0), Some(1), Some(usize::MAX - 1), None] {
         let mut order = harness.words(member(1, 0), "grep", &["Cpus_allowed_list", "/proc/self/status"]);
         if let SupervisorOrder::Start { bind: to, .. } = &mut order {
-            *to = bind;
+            let binding =
+                |index| Binding { to: BindTo::Core, order: BindOrder::Object, index, report: false };
+            *to = bind.map(binding);
         }
         let process = harness.order(order);
         assert!(matches!(harness.event(), SupervisorEvent::Started(..)));

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use gpc_trees::Id;
 
 use super::over::OVER_HEADING;
-use super::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
+use super::placement::PlacementArgs;
+use super::run::{OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use super::run_limit::RunLimitArgs;
 use super::run_output::RunOutputArgs;
 use super::trust::TRUST_HEADING;
@@ -94,7 +95,7 @@ impl ExecArgs {
             limit: RunLimitArgs { time_limit: self.time_limit, ..RunLimitArgs::default() },
             on_death: OnDeathKind::Notify,
             stdin: StdinKind::None,
-            bind: BindKind::None,
+            placement: PlacementArgs::default(),
             env_for: None,
             pmi_port: false,
             nodes: None,

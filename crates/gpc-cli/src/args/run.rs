@@ -12,6 +12,7 @@ use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
 use super::over::OVER_HEADING;
+use super::placement::PlacementArgs;
 use super::run_limit::RunLimitArgs;
 use super::run_output::RunOutputArgs;
 use super::trust::TRUST_HEADING;
@@ -47,10 +48,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "RANK", default_value = "0")]
     pub stdin: StdinKind,
 
-    /// Cores that processes run on
-    #[arg(long, value_enum, default_value_t = BindKind::None)]
-    pub bind: BindKind,
-
     /// Set the variables by which programs of a kind find each other; torch: MASTER_ADDR, MASTER_PORT (a free port of
     /// the host of rank 0), RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE. --env overrides them
     #[arg(long, value_enum, value_name = "KIND")]
@@ -75,6 +72,10 @@ pub struct RunArgs {
     /// With --peers: id of this process
     #[arg(long, value_name = "I", help_heading = NODES, requires = "peers")]
     pub id: Option<Id>,
+
+    /// The node and the processors of each process.
+    #[command(flatten, next_help_heading = NODES)]
+    pub placement: PlacementArgs,
 
     /// Nodes that this node links with; used with --peers.
     #[command(flatten, next_help_heading = TRUST_HEADING)]
@@ -146,16 +147,6 @@ pub enum EnvForKind {
     Torch,
 }
 
-/// Cores that a process runs on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum BindKind {
-    /// Any core, as the system decides
-    None,
-    /// One core of its node: the first rank there on the first core that the node may use, and so on; after the last
-    /// core, the first again
-    Core,
-}
-
 pub(super) const RUN_USAGE: &str = "\
 gpc run [-n <N>] [OPTIONS] <PROGRAM> [ARGS]... [: [-n <N>] [--env K=V] [--wdir D] <PROGRAM> [ARGS]...]...";
 
@@ -180,7 +171,7 @@ Examples:
   gpc run -n 64 --env OMP_NUM_THREADS=1 --bind core --time-limit 1h ./solve < input
   while read h; do gpc run --stdin none ./check $h; done < list
   gpc run -n 6 --nodes 3 ./hello                 three nodes, each a process of this machine
-  gpc run --hosts a,b[01-64] --per-host 2 ./hello   130 processes, started by ssh
+  gpc run --hosts a,b[01-64] --ppn 2 --bind core ./hello
   gpc run -n 64 --peers peers.txt --id 0 --secret-file job.secret ./hello
   gpc ps                                         what runs, in another terminal";
 

@@ -63,6 +63,7 @@ impl Nodes {
                 builder
             }
             NodePlacement::Hosts(hosts) => {
+                settings.slots = (1..).zip(hosts.hosts.iter().map(|host| host.slots)).collect();
                 // This node reaches all others, and no other node reaches it before.
                 settings.runs = false;
                 let remote =

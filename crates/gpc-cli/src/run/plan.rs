@@ -13,7 +13,8 @@ use gpc_trees::Id;
 
 use super::input::{ReaderPlace, StdinSource};
 use super::output::OutputPlan;
-use crate::args::run::{BindKind, EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
+use super::placing::places;
+use crate::args::run::{EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::duration::Span;
 use crate::files::read_peers;
 use crate::refused::Refused;
@@ -30,6 +31,24 @@ pub(super) enum NodePlacement {
     Joined(Box<RunningNodes>),
     /// In nodes that this node starts on other hosts, one on each.
     Hosts(Box<HostNodes>),
+}
+
+impl NodePlacement {
+    /// Returns the nodes with the names of their hosts.
+    fn hosts(&self) -> Result<Vec<(Id, String)>, Refused> {
+        match self {
+            NodePlacement::Hosts(hosts) => {
+                Ok(hosts.plan.ids().map(|(id, name)| (id, name.to_owned())).collect())
+            }
+            NodePlacement::OwnNode => {
+                let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+                Ok(vec![(0, own), (0, "localhost".into())])
+            }
+            NodePlacement::Launched(_) | NodePlacement::Joined(_) => {
+                Err("--rank-file goes with --hosts or --hostfile: these nodes have no names of hosts".into())
+            }
+        }
+    }
 }
 
 /// Nodes on other hosts, ids from 1 on in the order of the list.
@@ -95,13 +114,19 @@ impl RunPlan {
     pub(super) fn of(programs: &[ProgramArgs], args: &RunArgs) -> Result<RunPlan, Refused> {
         let limits = Limits::default();
         let nodes = nodes(args)?;
-        let default = match &nodes {
-            NodePlacement::Hosts(hosts) => u32::try_from(hosts.hosts.slots()).unwrap_or(u32::MAX),
-            NodePlacement::OwnNode | NodePlacement::Launched(_) | NodePlacement::Joined(_) => 1,
+        let ranks =
+            args.placement.rank_file.as_ref().map(|path| places(path, &nodes.hosts()?)).transpose()?;
+        let default = match (&nodes, &ranks) {
+            (_, Some(ranks)) if programs.len() == 1 => u32::try_from(ranks.len()).unwrap_or(u32::MAX),
+            (NodePlacement::Hosts(hosts), None) => u32::try_from(hosts.hosts.slots()).unwrap_or(u32::MAX),
+            _ => 1,
         };
         let count: u64 = programs.iter().map(|program| u64::from(program.n.unwrap_or(default))).sum();
         if count > u64::from(limits.group) {
             return Err(format!("{count} processes: a group has at most {}", limits.group).into());
+        }
+        if let Some(ranks) = ranks.as_ref().filter(|ranks| ranks.len() as u64 != count) {
+            return Err(format!("{count} processes: --rank-file places {} ranks", ranks.len()).into());
         }
         if args.limit.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the processes".into());
@@ -134,12 +159,19 @@ impl RunPlan {
         if args.env_for.is_some() && far {
             return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on another node; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
         }
+        let mut ranks = ranks.as_deref();
         let specs = programs.iter().map(|program| {
-            let count = program.n.unwrap_or(default);
-            spec(program, args.bind, far).map(|spec| Spec { count, ..spec })
+            let mut spec = spec(program, far)?;
+            spec.count = program.n.unwrap_or(default);
+            spec.info.extend(args.placement.hints());
+            if let Some((own, rest)) = ranks.and_then(|ranks| ranks.split_at_checked(spec.count as usize)) {
+                spec.info.push(("places".into(), own.join(" ").into_bytes()));
+                ranks = Some(rest);
+            }
+            Ok(spec)
         });
         Ok(RunPlan {
-            specs: specs.collect::<Result<_, _>>()?,
+            specs: specs.collect::<Result<_, Refused>>()?,
             on_death: match args.on_death {
                 OnDeathKind::Kill => OnDeath::Kill,
                 OnDeathKind::Notify => OnDeath::Notify,
@@ -175,7 +207,7 @@ impl RunPlan {
 }
 
 /// Returns one process of a program in the form for nodes. `far`: other nodes are not in the folder of this process.
-fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refused> {
+fn spec(program: &ProgramArgs, far: bool) -> Result<Spec, Refused> {
     let (name, args) = program.words.split_first().ok_or("no program is named")?;
     if name.is_empty() {
         return Err("the name of a program is empty".into());
@@ -192,13 +224,12 @@ fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refuse
         None => None,
     };
     let folder = folder.map(|folder| ("wdir".to_owned(), folder.into_os_string().into_vec()));
-    let core = (bind == BindKind::Core).then(|| ("bind".to_owned(), b"core".to_vec()));
     Ok(Spec {
         count: 1,
         program: name.as_bytes().to_vec(),
         args: args.iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: program.variables(|name| std::env::var_os(name)),
-        info: folder.into_iter().chain(core).collect(),
+        info: folder.into_iter().collect(),
     })
 }
 

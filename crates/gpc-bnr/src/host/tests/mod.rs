@@ -94,6 +94,7 @@ impl Rig {
             runs: true,
             name: "d0".into(),
             limits: Limits::default(),
+            slots: std::collections::BTreeMap::new(),
             host: "here".into(),
             dead_after: None,
         };

@@ -5,6 +5,7 @@ use crate::fault::FaultKind;
 use crate::names::Set;
 use crate::start_error::StartError;
 use crate::streams::Stream;
+use crate::supervisor::{BindOrder, BindTo};
 
 fn start_error(errno: i32) -> StartError {
     StartError::new(errno, StartError::NOT_EXECUTED, "no")
@@ -75,7 +76,13 @@ fn a_process_is_told_its_place() {
 fn hints_become_the_folder_the_path_and_the_core() {
     let mut rig = Rig::new();
     let env = [("A", "1"), ("PATH", "/own")].map(|(name, value)| (name.into(), value.into()));
-    let info = [("wdir", "/"), ("path", "/bin"), ("bind", "core")];
+    let info = [
+        ("wdir", "/"),
+        ("path", "/bin"),
+        ("bind", "core"),
+        ("bind-order", "socket"),
+        ("report-bindings", "1"),
+    ];
     let info = info.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).to_vec();
     let spec = Spec { count: 2, program: b"sh".to_vec(), args: vec![b"x".to_vec()], env: env.to_vec(), info };
     let _answer = rig.spawns(spec, false);
@@ -85,11 +92,13 @@ fn hints_become_the_folder_the_path_and_the_core() {
         assert_eq!(variable(process, "PATH").as_deref(), Some("/bin:/own"));
         assert_eq!(variable(process, "A").as_deref(), Some("1"));
         let SupervisorOrder::Start { program, args, wdir, bind, .. } = &process.order else { panic!() };
-        let cores = std::thread::available_parallelism().unwrap().get();
         assert_eq!((program.as_slice(), wdir.as_deref()), (b"sh".as_slice(), Some(b"/".as_slice())));
         assert_eq!(
-            (args.as_slice(), *bind),
-            ([b"x".to_vec()].as_slice(), Some(process.member.rank as usize % cores))
+            (args.as_slice(), bind.as_ref().map(|bind| (&bind.to, bind.order, bind.index, bind.report))),
+            (
+                [b"x".to_vec()].as_slice(),
+                Some((&BindTo::Core, BindOrder::Socket, process.member.rank as usize, true))
+            )
         );
     }
 }

@@ -15,7 +15,17 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn sent() -> impl Strategy<Value = SupervisorMessage> {
-    let bind = option::of(0..usize::MAX);
+    let to = prop_oneof![
+        Just(BindTo::Nothing),
+        Just(BindTo::Core),
+        Just(BindTo::Socket),
+        Just(BindTo::Numa),
+        "[0-9,-]{0,9}".prop_map(BindTo::Cpus),
+    ];
+    let order = proptest::sample::select(vec![BindOrder::Object, BindOrder::Core, BindOrder::Socket]);
+    let bind = (to, order, any::<usize>(), any::<bool>());
+    let bind = bind.prop_map(|(to, order, index, report)| Binding { to, order, index, report });
+    let bind = option::of(bind);
     let start = (member(), text(), vec(text(), 0..5), vec((text(), text()), 0..5), option::of(text()), bind);
     prop_oneof![
         start.prop_map(|(member, program, args, env, wdir, bind)| {

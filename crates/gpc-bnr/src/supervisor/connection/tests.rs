@@ -166,7 +166,7 @@ fn orders_beyond_the_bound_are_refused_and_kills_are_not() {
         args: vec![vec![b'x'; 7 << 20]],
         env: env.clone(),
         wdir: wdir.clone(),
-        bind,
+        bind: bind.clone(),
     };
     let mut rank = 0;
     while connection.waiting <= WAITING_MAX {

@@ -78,6 +78,7 @@ impl Nodes {
                 runs: true,
                 name: NAME.into(),
                 limits,
+                slots: BTreeMap::new(),
                 host,
                 dead_after: None,
             };

@@ -62,7 +62,8 @@ fn programs_on_hosts_know_ranks_sizes_and_who_shares_a_host() {
              ask \"cmd=publish_name service=s$PMI_RANK port=p\"; [[ $line == *rc=0* ]] || echo \"$line\"
              finalize; echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALNRANKS here in $PWD"
         );
-        let ended = ended(over(&place, words, &script));
+        // Without its links the head would wait for output.
+        let ended = ended(over(&place, &format!("{words} --time-limit 1m"), &script));
         let (here, folder) = (if size == 6 { 2 } else { 1 }, std::env::current_dir().unwrap());
         let line = |rank| {
             let folder = folder.display();
@@ -184,4 +185,74 @@ fn a_file_of_running_nodes_is_not_a_list_of_hosts() {
     let refused = ended(place.gpc(["run", "--hosts", &peers, "true"]));
     assert_eq!(refused.status, 2);
     assert!(refused.err.contains(&format!("join them with --peers {peers}")), "{}", refused.err);
+}
+
+#[test]
+fn slots_are_filled_by_host_or_in_turn_and_then_again() {
+    let place = Place::new();
+    for (words, nodes, mapping) in [
+        ("a:2,b", &[1, 1, 2][..], "(vector,(0,1,2),(1,1,1))"),
+        ("a:2,b -n 4", &[1, 1, 2, 1], "(vector,(0,1,2),(1,1,1),(0,1,1))"),
+        ("a:2,b --map-by node", &[1, 2, 1], "(vector,(0,2,1),(0,1,1))"),
+        ("a:2,b --ppn 1 -n 4", &[1, 2, 1, 2], "(vector,(0,2,1),(0,2,1))"),
+    ] {
+        let script = format!(
+            "{PMI} get PMI_process_mapping; [[ $line == *'value={mapping}'* ]] || echo \"$line\"
+             finalize; echo $PMI_RANK on $GPC_BNR_NODE"
+        );
+        let ended = ended(over(&place, words, &script));
+        ended.well(nodes.iter().enumerate().map(|(rank, node)| format!("{rank} on {node}")));
+    }
+    place.nothing_left();
+}
+
+/// Returns the processors in a line of `--report-bindings`, and the object.
+fn reported(line: &str) -> Option<(&str, &str)> {
+    line.split_once(": cpus ")?.1.strip_suffix(')')?.split_once(" (")
+}
+
+#[test]
+fn processes_are_bound_and_their_processors_reported() {
+    let place = Place::new();
+    let script = "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status";
+    for (bind, object) in
+        [("none", "not bound"), ("core", "core 0"), ("socket", "socket "), ("numa", "NUMA node ")]
+    {
+        let words = format!("a --bind {bind} --map-by core --report-bindings");
+        let ended = ended(over(&place, &words, script));
+        let (cpus, name) = reported(ended.err.trim_end()).expect(&ended.err);
+        assert_eq!((ended.status, ended.out.trim_end()), (0, cpus), "{}", ended.err);
+        assert!(ended.err.starts_with("gpc: g1.0 on host ") && name.starts_with(object), "{}", ended.err);
+    }
+    place.nothing_left();
+}
+
+#[test]
+fn a_rank_file_places_each_rank() {
+    let place = Place::new();
+    let file = place.path("ranks");
+    let script = "echo $PMI_RANK on $GPC_BNR_NODE";
+    let run = |text: &str, words: &str| {
+        fs::write(&file, text).unwrap();
+        ended(over(&place, &format!("a,b --rank-file {file} {words}"), script))
+    };
+    run("rank 1=a\nrank 0=b # first\nrank 2=b\n", "").well(["0 on 2", "1 on 1", "2 on 2"]);
+    let own = ended(place.script("-n 1 --report-bindings", "true"));
+    let own: u32 = reported(own.err.trim_end()).unwrap().0.split(['-', ',']).next().unwrap().parse().unwrap();
+    let bound = run(&format!("rank 0=a slot={own}"), "--report-bindings");
+    assert_eq!(
+        (bound.status, reported(bound.err.trim_end())),
+        (0, Some((own.to_string().as_str(), "listed")))
+    );
+    for (text, words, status, why) in [
+        ("rank 0=c", "", 1, "rank 0 is to run on c, which is none of the hosts: a, b; add it to --hosts"),
+        ("rank 0=a slot=0:1", "", 1, "line 1: `slot=0:1`: write processors"),
+        ("rank 0=a", "-n 2", 2, "2 processes: --rank-file places 1 ranks"),
+        ("rank 0=a slot=1023", "", 1, "cannot bind it: processors 1023 are not all among those"),
+    ] {
+        let refused = run(text, words);
+        assert_eq!((refused.status, refused.out.as_str()), (status, ""), "{text}: {}", refused.err);
+        assert!(refused.err.contains(why), "{text}: {}", refused.err);
+    }
+    place.nothing_left();
 }
