@@ -391,7 +391,8 @@ impl Engine {
         let why = error.to_string();
         // A second one that has started nothing is no news.
         if self.supervisor.lost.as_ref() != Some(&why) || !self.local.alive.is_empty() {
-            let lost = if self.local.alive.is_empty() { "it had none left" } else { "its processes are lost" };
+            let lost =
+                if self.local.alive.is_empty() { "it had none left" } else { "its processes are lost" };
             self.warn(format!("the keeper of this host's processes is gone ({why}): {lost}"));
             self.supervisor.lost = Some(why);
         }

@@ -28,7 +28,8 @@ For all programs, anywhere before a program:
   -f, -hostfile, -machinefile, -machine FILE
                          the same, with the hosts of a file
   -ppn, -perhost K       number of processes on each host
-  -launcher, -bootstrap ssh
+  -launcher, -bootstrap NAME
+                         how processes get to hosts: ssh, slurm, pbs, fork
   -launcher-exec, -bootstrap-exec CMD
                          command that runs another one on a host
   -genv K V, -genvlist A,B
@@ -39,7 +40,8 @@ For all programs, anywhere before a program:
                          files for the output: %r is the rank, %h the host, %p the process id
   -print-all-exitcodes   print how each process ended
   -s, -stdin WHO         ranks that read standard input: all, none, or one
-  -bind-to WHAT          cores that processes run on
+  -bind-to WHAT, -map-by WHAT
+                         cores, and the order of ranks: as --bind and --map-by of `gpc run`
   -timeout SECONDS       time limit; MPIEXEC_TIMEOUT in the environment is the default
   -disable-auto-cleanup  a process that fails does not end the others
   -configfile FILE       the rest of the line: each line of the file is a program

@@ -15,8 +15,6 @@ pub(super) enum Meaning {
     Names(Programs),
     /// Takes no value: whether processes on other hosts get the variables of this command.
     Environment(bool),
-    /// Takes the name of a launcher.
-    Launcher,
     /// Takes a number of seconds.
     Timeout,
     /// Takes the name of a file with the rest of the line.
@@ -60,13 +58,14 @@ pub(super) const OPTIONS: &[Known] = &[
     (&["f", "hostfile", "machinefile", "machine"], Meaning::Shared("--hostfile")),
     (&["ppn", "perhost"], Meaning::Shared("--per-host")),
     (&["launcher-exec", "bootstrap-exec"], Meaning::Shared("--rsh")),
-    (&["launcher", "bootstrap"], Meaning::Launcher),
+    (&["launcher", "bootstrap"], Meaning::Shared("--launcher")),
     (&["l", "prepend-rank"], Meaning::Flag("--tag-output=rank")),
     (&["outfile-pattern"], Meaning::Shared("--out-file")),
     (&["errfile-pattern"], Meaning::Shared("--err-file")),
     (&["print-all-exitcodes"], Meaning::Flag("--print-exits")),
     (&["s", "stdin"], Meaning::Shared("--stdin")),
     (&["bind-to"], Meaning::Shared("--bind")),
+    (&["map-by"], Meaning::Shared("--map-by")),
     (&["timeout"], Meaning::Timeout),
     (&["disable-auto-cleanup"], Meaning::Flag("--on-death=notify")),
     (&["configfile"], Meaning::ConfigFile),
@@ -83,10 +82,6 @@ pub(super) const OPTIONS: &[Known] = &[
     ),
     (&["allow-run-as-root"], Meaning::Refused("an option of Open MPI: leave it out, root may run programs")),
     (&["tag-output"], Meaning::Refused("an option of Open MPI: write -prepend-rank")),
-    (
-        &["map-by"],
-        Meaning::Refused("consecutive ranks fill the slots of a host, then those of the next: leave it out"),
-    ),
     (&["umask"], Meaning::Refused("set it in the shell, before this command")),
     (&["gdb", "gdba"], Meaning::Refused("start the debugger as the program")),
 ];

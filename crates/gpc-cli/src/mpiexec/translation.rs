@@ -171,15 +171,6 @@ impl Line {
                     self.variables_of(programs).extend(["--env".into(), OsString::from_vec(name.to_vec())]);
                 }
             }
-            Meaning::Launcher => {
-                let launcher = value("the name of a launcher")?;
-                if launcher != "ssh" {
-                    let (word, launcher) = (shown(word), shown(&launcher));
-                    return Err(
-                        format!("{word} {launcher}: write ssh, or the command in -launcher-exec").into()
-                    );
-                }
-            }
             Meaning::Timeout => self.timeout = Some(value("the number of seconds")?),
             Meaning::ConfigFile => {
                 let file = value("the name of a file")?;

@@ -66,7 +66,8 @@ const LINES: &[(&str, &str)] = &[
     ("-hosts a,b:2 -n 3 p", "--hosts a,b:2 -n 3 p"),
     ("-host a -n 1 p : -host a -n 2 q", "--hosts a -n 1 p : -n 2 q"),
     ("-f hosts -ppn 2 -n 4 p", "--hostfile hosts --per-host 2 -n 4 p"),
-    ("-launcher ssh -launcher-exec rsh -hosts a p", "--rsh rsh --hosts a p"),
+    ("-launcher slurm -hosts a p", "--launcher slurm --hosts a p"),
+    ("-launcher-exec rsh -hosts a p", "--rsh rsh --hosts a p"),
     ("-machinefile=hosts p", "--hostfile hosts p"),
     ("-n 2 sh -c a:b", "-n 2 sh -c a:b"),
 ];
@@ -106,7 +107,6 @@ fn what_is_wrong_names_the_option_and_what_to_write() {
             "-host a p : -host b q",
             "-hosts stands there twice, and differs: all programs of the line share it",
         ),
-        ("-bootstrap slurm p", "-bootstrap slurm: write ssh, or the command in -launcher-exec"),
         ("-timeout soon p", "-timeout soon: write a number of seconds"),
         ("-configfile none", "none: No such file or directory"),
         ("-configfile open", "open: line 1: the quote ' has no end"),
