@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use gpc_trees::Id;
 
 use super::over::OVER_HEADING;
@@ -34,6 +35,10 @@ pub struct ExecArgs {
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
+    /// Who reads the standard input of this command: all commands, a copy each, or none
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = ExecStdin::None)]
+    pub stdin: ExecStdin,
+
     /// Script for /bin/sh on each host, in place of a command
     #[arg(long, value_name = "SCRIPT", conflicts_with = "words")]
     pub shell: Option<OsString>,
@@ -59,14 +64,23 @@ pub struct ExecArgs {
     pub words: Vec<OsString>,
 }
 
+/// Who reads standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ExecStdin {
+    /// No command
+    None,
+    /// Every command
+    All,
+}
+
 const EXEC_USAGE: &str = "\
 gpc exec --hosts <LIST> [OPTIONS] [--] <COMMAND> [ARGS]...
        gpc exec --hosts <LIST> [OPTIONS] --shell <SCRIPT>";
 
 pub(super) const EXEC_EXAMPLES: &str = "\
 Each line of output has the name of its host, as it comes: `b12: ...`. Commands start where the remote
-shell starts, with the environment that it gives them, and read no input. Without --fan-out, up to 64
-hosts are reached from here, and more through those.
+shell starts, with the environment that it gives them. Without --fan-out, up to 64 hosts are reached from
+here, and more through those.
 
 The exit status is the greatest of all hosts: 128 + N where signal N ended a command, 127 where there
 is none of that name, 255 where a host cannot be reached.
@@ -75,7 +89,8 @@ Examples:
   gpc exec --hosts b[01-64] uname -r             b01: 6.1.0, ...
   gpc exec --hosts b[01-64] --fold uname -r      b[01-11,13-64]: 6.1.0, and b12: 5.10.0
   gpc exec --hosts b[01-64] --diff cat /etc/ssh/sshd_config
-  gpc exec --hosts b[01-64] --shell 'dmesg | tail -1'";
+  gpc exec --hosts b[01-64] --shell 'dmesg | tail -1'
+  gpc exec --hosts b[01-64] --stdin all --fold md5sum < file";
 
 impl ExecArgs {
     /// The arguments of the run that this is: a process on each host, which is no reason to end the others.
@@ -94,7 +109,10 @@ impl ExecArgs {
             output: RunOutputArgs { print_exits: true, ..RunOutputArgs::default() },
             limit: RunLimitArgs { time_limit: self.time_limit, ..RunLimitArgs::default() },
             on_death: OnDeathKind::Notify,
-            stdin: StdinKind::None,
+            stdin: match self.stdin {
+                ExecStdin::None => StdinKind::None,
+                ExecStdin::All => StdinKind::All,
+            },
             placement: PlacementArgs::default(),
             env_for: None,
             pmi_port: false,

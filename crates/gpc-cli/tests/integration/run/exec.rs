@@ -113,6 +113,19 @@ fn words_are_passed_as_they_are_and_a_command_may_be_missing() {
     assert!(ended.stderr.contains("nowhere-1: not found"), "{}", ended.stderr);
 }
 
+#[test]
+fn all_commands_may_have_a_copy_of_standard_input() {
+    let hosts = Hosts::new();
+    let rsh = hosts.folder.path().join("rsh");
+    let exec = |more: &str| {
+        let line = format!("exec --hosts b[1-3] --rsh {} {more} --fold cat", rsh.display());
+        stdout(&Gpc::start_with(&line, b"one\ntwo\n").end())
+    };
+    assert_eq!(exec("--stdin all"), "b[1-3]:\none\ntwo\n");
+    // It is not read: what stands behind the command in a loop may be.
+    assert_eq!(exec(""), "");
+}
+
 /// Ten megabytes of each host pass, and a slow reader holds them up.
 #[test]
 fn long_output_passes() {
