@@ -4,28 +4,58 @@ use std::path::Path;
 
 use crate::files::read_text;
 use crate::refused::Refused;
+use crate::say;
 use chained_gpc::bootstrap::{Allocation, BatchSystem, SlotList, Variables};
 
+/// Variables of the processes of a launcher: the rank of each.
+const RANKS: [&str; 2] = ["PMI_RANK", "PMIX_RANK"];
+
 /// An allocation with its hosts.
-pub(crate) struct Allocated {
-    /// The batch system, and whether this process is one of its tasks.
-    pub(crate) allocation: Allocation,
-    /// The hosts and their slots.
-    pub(crate) hosts: SlotList,
+struct Allocated {
+    allocation: Allocation,
+    hosts: SlotList,
 }
 
 /// Returns the allocation; `None` outside of one.
 ///
 /// # Errors
 /// If its variables or its file are invalid.
-pub(crate) fn allocated() -> Result<Option<Allocated>, Refused> {
+fn allocated() -> Result<Option<Allocated>, Refused> {
     let Some(allocation) = Allocation::find(&environment()) else { return Ok(None) };
+    let hosts = hosts_of(&allocation)?;
+    Ok(Some(Allocated { allocation, hosts }))
+}
+
+/// Returns the hosts of an allocation. Reads its file.
+fn hosts_of(allocation: &Allocation) -> Result<SlotList, Refused> {
     let text = match allocation.file() {
         None => String::new(),
         Some(path) => read_text(Path::new(path), "hosts of the allocation").map_err(Refused::File)?,
     };
-    let hosts = allocation.hosts(&text).map_err(|error| Refused::File(error.to_string()))?;
-    Ok(Some(Allocated { allocation, hosts }))
+    allocation.hosts(&text).map_err(|error| Refused::File(error.to_string()))
+}
+
+/// Whether a command that names no host takes those of an allocation. It stays on this machine outside of one, and if
+/// this machine is the only host. A process of a launcher stays as well: otherwise each of them would start everything.
+///
+/// # Errors
+/// If the allocation is invalid.
+pub(crate) fn takes_allocation() -> Result<bool, Refused> {
+    let variables = environment();
+    let Some(allocation) = Allocation::find(&variables) else { return Ok(false) };
+    if allocation.is_task() || RANKS.iter().any(|name| variables.contains_key(*name)) {
+        let system = allocation.system();
+        say(&format!(
+            "a launcher has started this process within a job of {system}: it stays on this machine (--here); --hosts alloc takes all hosts of the job"
+        ));
+        return Ok(false);
+    }
+    let hosts = hosts_of(&allocation)
+        .map_err(|error| Refused::File(format!("{error}; --here stays on this machine")))?;
+    let own = variables.get("SLURMD_NODENAME").cloned();
+    let own = own.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    Ok(hosts.len() > 1 || hosts.iter().any(|host| short(&host.name) != short(&own)))
 }
 
 /// Returns the hosts of the allocation.

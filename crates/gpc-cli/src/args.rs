@@ -32,7 +32,7 @@ pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKi
 pub use copy::CopyArgs;
 pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
 pub use node::NodeArgs;
-pub use over::OverArgs;
+pub use over::{HostChoice, OverArgs};
 pub use trust::{SecretArgs, TrustArgs};
 
 use link::link_parser;

@@ -116,6 +116,7 @@ impl ExecArgs {
             placement: PlacementArgs::default(),
             env_for: None,
             pmi_port: false,
+            here: false,
             nodes: None,
             peers: self.peers.clone(),
             id: self.id,

@@ -58,6 +58,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub pmi_port: bool,
 
+    /// Stay on this machine within a job of Slurm, PBS, LSF or SGE; by default the processes run on the hosts of the
+    /// job
+    #[arg(long, help_heading = NODES, conflicts_with_all = ["nodes", "peers", "hosts", "hostfile"])]
+    pub here: bool,
+
     /// Start this many nodes on this machine, this process the first, and divide the processes among them: a small
     /// model of several hosts
     #[arg(long, value_name = "K", help_heading = NODES, conflicts_with_all = ["peers", "hosts", "hostfile"])]

@@ -14,7 +14,9 @@ use gpc_trees::Id;
 use super::input::{ReaderPlace, StdinSource};
 use super::output::OutputPlan;
 use super::placing::places;
+use crate::allocated::takes_allocation;
 use crate::args::run::{EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
+use crate::args::{HostChoice, OverArgs};
 use crate::duration::Span;
 use crate::files::read_peers;
 use crate::refused::Refused;
@@ -244,8 +246,18 @@ fn reader_place(nodes: &NodePlacement, rank: u32) -> ReaderPlace {
     }
 }
 
+/// Returns the hosts that the arguments name, or else those of the allocation that includes this process.
+fn over(args: &RunArgs) -> Result<OverArgs, Refused> {
+    let mut over = args.over.clone();
+    let is_placed = args.here || args.nodes.is_some() || args.peers.is_some() || over.is_given();
+    if !is_placed && takes_allocation()? {
+        over.hosts = Some(HostChoice::Allocation);
+    }
+    Ok(over)
+}
+
 fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
-    if let Some((plan, hosts)) = args.over.plan_of_hosts()? {
+    if let Some((plan, hosts)) = over(args)?.plan_of_hosts()? {
         return Ok(NodePlacement::Hosts(Box::new(HostNodes { plan, hosts })));
     }
     let (Some(path), Some(me)) = (&args.peers, args.id) else {

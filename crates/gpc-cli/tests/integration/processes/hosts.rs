@@ -165,9 +165,14 @@ fn connections_that_are_dropped_are_tried_again() {
         assert_eq!(ids(&ended.json()).len(), 41);
     }
     let ended = StandIn::new().run("call echo --hosts shut[1-3],a --start-limit 2s");
-    let error = ended.stderr.lines().nth(1).unwrap_or_default();
-    let why = "exit status 255 at each attempt: Connection reset by 127.0.0.1 port 22";
-    assert_eq!(error, format!("ids 1-3, hosts shut[1-3]: {why}"));
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines[0], "gpc: 3 processes could not be started");
+    // The last attempt of a host may be under way at the limit.
+    let whys = [
+        ": exit status 255 at each attempt: Connection reset by 127.0.0.1 port 22",
+        ": it did not answer within 2 s",
+    ];
+    assert!(lines[1..].iter().all(|line| whys.iter().any(|why| line.ends_with(why))), "{lines:?}");
 }
 
 /// A node starts the others of its host from its own executable, even after the file was replaced or removed.

@@ -94,6 +94,33 @@ fn input_output_and_the_status_go_through_links_that_the_head_has_opened() {
     place.nothing_left();
 }
 
+/// In a job of a batch system the hosts are those of the job, unless a launcher has started this process.
+#[test]
+fn a_run_takes_the_allocation_that_it_stands_in() {
+    let place = Place::new();
+    let nodes = place.path("nodes");
+    fs::write(&nodes, "n1\nn2\nn1\n").unwrap();
+    let run = |words: &str, variables: &[(&str, &str)]| {
+        let mut command = place.script(words, "echo $PMI_SIZE");
+        command.envs(variables.iter().copied()).env("PBS_NODEFILE", &nodes);
+        ended(command)
+    };
+    run("--launcher fork", &[]).well(["3", "3", "3"]);
+    run("--launcher fork -n 2", &[]).well(["2", "2"]);
+    run("--here", &[]).well(["1"]);
+    run("-n 2 --nodes 2", &[]).well(["2", "2"]);
+    let job = ("SLURM_JOB_NODELIST", "n[1-3]");
+    run("--launcher fork", &[job]).well(["3", "3", "3"]);
+    run("", &[("SLURM_JOB_NODELIST", "n7.cluster"), ("SLURMD_NODENAME", "n7")]).well(["1"]);
+    for of_launcher in [[("SLURM_STEP_ID", "0"), ("SLURM_PROCID", "1")], [("PMI_RANK", "0"), ("X", "")]] {
+        let stayed = run("", &[&[job], &of_launcher[..]].concat());
+        assert_eq!((stayed.status, stayed.out.as_str()), (0, "1\n"), "{}", stayed.err);
+        let line = "gpc: a launcher has started this process within a job of Slurm: it stays on this machine";
+        assert!(stayed.err.starts_with(line), "{}", stayed.err);
+    }
+    place.nothing_left();
+}
+
 #[test]
 fn every_host_that_cannot_be_started_is_named_and_nothing_runs() {
     let place = Place::new();
