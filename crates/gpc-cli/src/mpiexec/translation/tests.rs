@@ -63,6 +63,7 @@ const LINES: &[(&str, &str)] = &[
     ("-configfile good", "-n 1 --env A=1 ./ocean in : -n 2 ./air a b"),
     ("-l --configfile=good", "--tag-output=rank -n 1 --env A=1 ./ocean in : -n 2 ./air a b"),
     ("-bind-to core -np 2 p", "--bind core -n 2 p"),
+    ("-map-by node -bind-to socket p", "--map-by node --bind socket p"),
     ("-hosts a,b:2 -n 3 p", "--hosts a,b:2 -n 3 p"),
     ("-host a -n 1 p : -host a -n 2 q", "--hosts a -n 1 p : -n 2 q"),
     ("-f hosts -ppn 2 -n 4 p", "--hostfile hosts --per-host 2 -n 4 p"),
