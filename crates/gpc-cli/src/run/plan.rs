@@ -149,17 +149,8 @@ impl RunPlan {
         };
         let output = OutputPlan::new(&args.output)?;
         let far = matches!(nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_));
-        if output.has_host() && far {
-            return Err(
-                "%h in --out-file or --err-file: the hosts of other nodes are not known here; write %r or %p"
-                    .into(),
-            );
-        }
-        if args.limit.on_timeout.is_some() && far {
-            return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
-        }
-        if args.env_for.is_some() && far {
-            return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on another node; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
+        if far {
+            check_far(args, &output)?;
         }
         let mut ranks = ranks.as_deref();
         let specs = programs.iter().map(|program| {
@@ -206,6 +197,23 @@ impl RunPlan {
             NodePlacement::Hosts(hosts) => 1 + hosts.plan.hosts.len(),
         }
     }
+}
+
+/// Rejects what needs the processes on this machine, since they run on other nodes.
+fn check_far(args: &RunArgs, output: &OutputPlan) -> Result<(), Refused> {
+    if output.has_host() {
+        return Err(
+            "%h in --out-file or --err-file: the hosts of other nodes are not known here; write %r or %p"
+                .into(),
+        );
+    }
+    if args.limit.on_timeout.is_some() {
+        return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
+    }
+    if args.env_for.is_some() {
+        return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on another node; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
+    }
+    Ok(())
 }
 
 /// Returns one process of a program in the form for nodes. `far`: other nodes are not in the folder of this process.
