@@ -63,7 +63,7 @@ fn programs_on_hosts_know_ranks_sizes_and_who_shares_a_host() {
              finalize; echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALNRANKS here in $PWD"
         );
         // Without its links the head would wait for output.
-        let ended = ended(over(&place, &format!("{words} --time-limit 1m"), &script));
+        let ended = ended(over(&place, &format!("{words} --time-limit 20s"), &script));
         let (here, folder) = (if size == 6 { 2 } else { 1 }, std::env::current_dir().unwrap());
         let line = |rank| {
             let folder = folder.display();
