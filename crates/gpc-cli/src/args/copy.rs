@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use chained_gpc::bootstrap::SlotList;
 use gpc_trees::Id;
 
 use super::over::OVER_HEADING;
@@ -19,9 +20,9 @@ pub struct CopyArgs {
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
 
-    /// Where they go on the hosts: a folder that exists there, or the new file; it may also follow the hosts, as in
-    /// b[1-64]:/tmp. A relative path starts where the remote shell starts. With --from, a folder here, in which each
-    /// host gets a folder
+    /// Where the files go on the hosts: a folder that exists there, or the new file. It may also follow the hosts:
+    /// b[1-64]:/tmp. A relative path starts where the remote shell starts. With --from: a folder of this machine, in
+    /// which each host gets a folder
     #[arg(long, value_name = "PATH")]
     pub to: PathBuf,
 
@@ -62,7 +63,7 @@ that fails is named, and the others go on; the exit status is then 1.
 Examples:
   gpc copy model.bin --hosts b[1-64]:/tmp
   gpc copy a.conf b.conf --hosts b[1-64] --to /etc/app/
-  gpc copy --from /var/log/app.log --hosts b[1-64] --to logs     logs/b1/app.log, ...";
+  gpc copy --from /etc/app.conf --hosts b[1-64] --to all         all/b1/app.conf, ...";
 
 /// Returns the arguments of the program with a destination behind the hosts, `--hosts LIST:PATH`, as `--to PATH`.
 pub(super) fn with_destination(mut arguments: Vec<OsString>) -> Vec<OsString> {
@@ -86,6 +87,10 @@ pub(super) fn with_destination(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// Splits a list of hosts from the path behind it. Slots are digits behind a colon, so a path that begins with one is
 /// written with `./` before it.
 fn split(text: &str) -> Option<(&str, &str)> {
+    let list = text.strip_prefix("--hosts=").unwrap_or(text);
+    if list.parse::<SlotList>().is_ok() {
+        return None;
+    }
     let mut inside = false;
     let colon = text.bytes().enumerate().find(|&(at, byte)| {
         inside = byte == b'[' || inside && byte != b']';
@@ -93,7 +98,9 @@ fn split(text: &str) -> Option<(&str, &str)> {
         byte == b':' && !inside && next.is_some_and(|next| !next.is_ascii_digit())
     });
     let (at, _) = colon?;
-    Some((&text[..at], &text[at + 1..]))
+    let (hosts, to) = (&text[..at], &text[at + 1..]);
+    // A comma would begin another host, whose place is not said.
+    (!to.contains(',')).then_some((hosts, to))
 }
 
 #[cfg(test)]
@@ -108,6 +115,8 @@ mod tests {
             ("a:./1:2", Some(("a", "./1:2"))),
             ("--hosts=a,b:x", Some(("--hosts=a,b", "x"))),
             ("a:2,b", None),
+            ("2001:db8::1", None),
+            ("a:x,b:x", None),
             ("a", None),
             ("a:", None),
             ("", None),

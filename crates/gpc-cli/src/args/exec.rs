@@ -80,7 +80,7 @@ gpc exec --hosts <LIST> [OPTIONS] [--] <COMMAND> [ARGS]...
 pub(super) const EXEC_EXAMPLES: &str = "\
 Each line of output has the name of its host, as it comes: `b12: ...`. Commands start where the remote
 shell starts, with the environment that it gives them. Without --fan-out, up to 64 hosts are reached from
-here, and more through those.
+here, and more through those. Slots do not count.
 
 The exit status is the greatest of all hosts: 128 + N where signal N ended a command, 127 where there
 is none of that name, 255 where a host cannot be reached.

@@ -49,7 +49,8 @@ pub struct OverArgs {
     #[arg(long, value_name = "PATH")]
     pub remote_gpc: Option<PathBuf>,
 
-    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default
+    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default, and for
+    /// `gpc exec` 64
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fan_out: Option<u32>,
 
@@ -145,6 +146,19 @@ impl OverArgs {
     pub fn plan(&self) -> Result<Option<RemotePlan>, Refused> {
         self.check()?;
         self.slots()?.map(|hosts| self.plan_of(&hosts, |host| host.slots)).transpose()
+    }
+
+    /// Rejects a number of processes for a command that starts one on each host.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn check_one_each(&self) -> Result<(), String> {
+        match self.per_host {
+            Some(_) => {
+                Err("--per-host (--ppn): this command has one process on each host; leave it out".into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns a process to start on each host, and the slots of the hosts; `None` if no host is named.

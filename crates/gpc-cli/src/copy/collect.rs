@@ -12,11 +12,11 @@ use indicatif::ProgressBar;
 use super::hosts::{Hosts, token};
 use super::incoming::Incoming;
 use super::piece::digest;
-use super::read::{Asked, Found, MOST};
+use super::read::{MOST, ReadReply, ReadRequest};
 use super::receive::READ;
 use crate::Failure;
 
-/// Most bytes that the replies to one call have together, in this process.
+/// Most bytes that the replies to one call have together, in this process, from up to 1,024 hosts.
 const ALL: u64 = 64 << 20;
 
 /// Fewest bytes of a piece: shorter ones would cost more for the call than for their bytes.
@@ -26,7 +26,7 @@ const LEAST: u32 = 64 << 10;
 struct Coming {
     incoming: Incoming,
     /// What the first reply said of it.
-    first: Found,
+    first: ReadReply,
 }
 
 /// Number of bytes that each of so many hosts sends at once.
@@ -55,12 +55,12 @@ pub(super) fn collect(
         // Ends: each turn reads more of the files, and a file has an end.
         while !reading.is_empty() {
             let most = most(reading.len());
-            let asked = Asked { offset, most, path };
+            let asked = ReadRequest { offset, most, path };
             let call = Call::new(FuncHandle::named(READ)).tree(tree.clone()).header(asked.header());
             let Some(handle) = hosts.call(call, &reading)? else { break };
             let Some(outcome) = hosts.wait(handle)? else { return Ok((bytes, false)) };
             for reply in outcome.replies()? {
-                let piece = (offset, &reply.header, &reply.data);
+                let piece = (offset, most, &reply.header, &reply.data);
                 let host = hosts.name(reply.id);
                 let taken = take(&mut coming, (reply.id, &host), (path, folder, token), piece);
                 if let Err(why) = taken {
@@ -83,10 +83,10 @@ fn take(
     coming: &mut BTreeMap<Id, Coming>,
     (id, host): (Id, &str),
     (path, folder, token): (&Path, &Path, u64),
-    (offset, header, data): (u64, &Bytes, &Bytes),
+    (offset, most, header, data): (u64, u32, &Bytes, &Bytes),
 ) -> Result<(), String> {
     let found =
-        Found::parse(header).ok_or("its reply is not understood: run the same version of gpc there")?;
+        ReadReply::parse(header).ok_or("its reply is not understood: run the same version of gpc there")?;
     if digest(data) != found.digest {
         return Err(format!("the bytes of {} that came are not those that were sent", path.display()));
     }
@@ -99,7 +99,7 @@ fn take(
         return Err(format!("{} was changed while it was read", path.display()));
     }
     let end = offset + data.len() as u64;
-    if end > found.total || data.is_empty() && end < found.total {
+    if data.len() as u64 != found.total.saturating_sub(offset).min(most.into()) {
         return Err(format!("{} has {} bytes, and {end} came", path.display(), found.total));
     }
     let place = incoming.target().to_owned();
@@ -156,13 +156,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut coming = BTreeMap::new();
         let found = |changed, total, bytes: &[u8]| {
-            let found = Found { total, mode: 0o600, changed: [changed; 3], digest: digest(bytes) };
+            let found = ReadReply { total, mode: 0o600, changed: [changed; 3], digest: digest(bytes) };
             Bytes::from(found.header())
         };
         let mut piece = |offset, header: Bytes, bytes: &'static [u8]| {
             let data = Bytes::from_static(bytes);
             let at = (Path::new("/x/log"), folder.path(), 7);
-            let taken = take(&mut coming, (3, "b3"), at, (offset, &header, &data));
+            let taken = take(&mut coming, (3, "b3"), at, (offset, 3, &header, &data));
             if taken.is_err() {
                 coming.remove(&3);
             }
@@ -177,6 +177,7 @@ mod tests {
             (found(1, 6, b"de"), b"de", "was changed while it was read"),
             (found(1, 5, b"dE"), b"de", "not those that were sent"),
             (found(1, 5, b"def"), b"def", "has 5 bytes, and 6 came"),
+            (found(1, 5, b"d"), b"d", "has 5 bytes, and 4 came"),
             (found(1, 5, b""), b"", "has 5 bytes, and 3 came"),
             (Bytes::new(), b"de", "not understood"),
         ] {

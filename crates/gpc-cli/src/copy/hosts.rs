@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use chained_gpc::runtime::{CallError, CallHandle, Functions, Node, Outcome, Peers};
+use chained_gpc::runtime::{CallError, CallHandle, Node, Outcome, Peers};
 use chained_gpc::wire::Status;
 use chained_gpc::{Call, Clock, Id, IdList, TimeLimit};
 use gpc_launch::NodeSettings;
@@ -70,8 +70,6 @@ impl<'a> Hosts<'a> {
         interrupt: &'a Interrupt,
         limit: Option<Duration>,
     ) -> Result<Hosts<'a>, Failure> {
-        let functions = Functions::new();
-        super::receive::register(&functions)?;
         let clock = Clock::system();
         let limit = limit.map(|limit| clock.limit(limit));
         let settings = NodeSettings::default();
@@ -87,8 +85,7 @@ impl<'a> Hosts<'a> {
                 (builder, None, peers.ids().filter(|id| id != me).collect())
             }
         };
-        let node =
-            settings.apply(builder.functions(&functions)).start().map_err(cannot_start("this node"))?;
+        let node = settings.apply(builder).start().map_err(cannot_start("this node"))?;
         Ok(Hosts { node, remote, place, interrupt, limit, left, failed: BTreeMap::new() })
     }
 

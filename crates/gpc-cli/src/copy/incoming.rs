@@ -31,14 +31,12 @@ impl Incoming {
     /// # Errors
     /// The system's.
     pub(super) fn create(target: &Path, mode: u32, mark: u64) -> io::Result<Incoming> {
-        let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
         let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{mark:016x}"));
+        let hidden = format!(".gpc-{mark:016x}");
         let (meanwhile, target, mode) = (folder.join(hidden), target.to_owned(), mode & 0o777);
         if fs::exists(OPEN_FILES).unwrap_or(false) {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -66,6 +64,8 @@ impl Incoming {
     /// # Errors
     /// The system's; then the old file stays.
     pub(super) fn put(mut self) -> io::Result<()> {
+        // What the file system has only promised to write may fail now, and the old file still stands.
+        self.file.sync_all()?;
         if !self.has_name {
             let own = format!("{OPEN_FILES}/{}", self.file.as_raw_fd());
             linkat(CWD, own, CWD, &self.meanwhile, AtFlags::SYMLINK_FOLLOW)?;

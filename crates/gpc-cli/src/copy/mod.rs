@@ -9,6 +9,7 @@ mod read;
 mod receive;
 mod send;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -74,10 +75,9 @@ pub(super) fn run(args: &CopyArgs) -> CommandResult {
 
 impl CopyPlan {
     fn new(args: &CopyArgs) -> Result<CopyPlan, Refused> {
-        let place = match (args.over.plan()?, &args.peers, args.id) {
-            (Some(mut plan), None, None) => {
-                // One process on each host, however many slots it has.
-                plan.hosts.iter_mut().for_each(|host| host.slots = 1);
+        args.over.check_one_each()?;
+        let place = match (args.over.plan_of_hosts()?, &args.peers, args.id) {
+            (Some((mut plan, _)), None, None) => {
                 plan.partial = true;
                 Where::Started(Box::new(plan))
             }
@@ -96,6 +96,7 @@ impl CopyPlan {
         if limit.is_some_and(|limit| limit.is_zero()) {
             return Err("--time-limit 0s leaves no time for the copy".into());
         }
+        check_names(&args.files)?;
         let job = match args.from {
             true => Job::Collect { paths: args.files.clone(), folder: args.to.clone() },
             false => {
@@ -159,6 +160,21 @@ impl CopyPlan {
             HumanBytes(rate as u64)
         )
     }
+}
+
+/// Rejects files that would replace each other where they go.
+fn check_names(files: &[PathBuf]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for path in files {
+        let name = path.file_name().ok_or_else(|| format!("{} names no file", path.display()))?;
+        if !seen.insert(name) {
+            return Err(format!(
+                "two files are named {}: copy them one after the other, to different places",
+                name.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn named(name: &TreeName) -> Result<CallTree, String> {

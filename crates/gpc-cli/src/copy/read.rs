@@ -1,4 +1,4 @@
-//! What is said when a file of a host is read in pieces, as bytes. Numbers are little-endian.
+//! The request to read a piece of a file of a host, and its reply, as bytes. Numbers are little-endian.
 //!
 //! The request: offset (8), most bytes (4), path. The reply: length of the file (8), its permissions (4), what changes
 //! with the file (24), SHA-256 of the piece (32); the piece is the data of the reply.
@@ -14,7 +14,7 @@ pub(super) const MOST: u32 = 16 << 20;
 
 /// A piece that is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ReadRequest<'a> {
     pub(super) offset: u64,
     /// Most bytes, at most [`MOST`].
     pub(super) most: u32,
@@ -23,7 +23,7 @@ pub(super) struct Asked<'a> {
 
 /// What was found there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct ReadReply {
     /// Length of the file.
     pub(super) total: u64,
     /// Permission bits of the file.
@@ -34,7 +34,7 @@ pub(super) struct Found {
     pub(super) digest: Digest,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ReadRequest<'a> {
     pub(super) fn header(&self) -> Vec<u8> {
         let mut bytes = self.offset.to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.most.to_le_bytes());
@@ -43,17 +43,17 @@ impl<'a> Asked<'a> {
     }
 
     /// Parses a header; `None` if it is not one.
-    pub(super) fn parse(header: &'a [u8]) -> Option<Asked<'a>> {
+    pub(super) fn parse(header: &'a [u8]) -> Option<ReadRequest<'a>> {
         let (offset, rest) = header.split_first_chunk()?;
         let (most, path) = rest.split_first_chunk()?;
         let most = u32::from_le_bytes(*most);
         let is_path = !path.is_empty() && !path.contains(&0);
         let path = Path::new(OsStr::from_bytes(path));
-        (is_path && most <= MOST).then(|| Asked { offset: u64::from_le_bytes(*offset), most, path })
+        (is_path && most <= MOST).then(|| ReadRequest { offset: u64::from_le_bytes(*offset), most, path })
     }
 }
 
-impl Found {
+impl ReadReply {
     pub(super) fn header(&self) -> Vec<u8> {
         let mut bytes = self.total.to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.mode.to_le_bytes());
@@ -63,7 +63,7 @@ impl Found {
     }
 
     /// Parses a header; `None` if it is not one.
-    pub(super) fn parse(header: &[u8]) -> Option<Found> {
+    pub(super) fn parse(header: &[u8]) -> Option<ReadReply> {
         let (total, rest) = header.split_first_chunk()?;
         let (mode, mut rest) = rest.split_first_chunk()?;
         let mut changed = [0; 3];
@@ -72,7 +72,12 @@ impl Found {
             (*number, rest) = (u64::from_le_bytes(*bytes), more);
         }
         let digest = rest.try_into().ok()?;
-        Some(Found { total: u64::from_le_bytes(*total), mode: u32::from_le_bytes(*mode), changed, digest })
+        Some(ReadReply {
+            total: u64::from_le_bytes(*total),
+            mode: u32::from_le_bytes(*mode),
+            changed,
+            digest,
+        })
     }
 }
 
@@ -85,22 +90,22 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_message_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            if let Some(asked) = Asked::parse(&bytes) {
+            if let Some(asked) = ReadRequest::parse(&bytes) {
                 prop_assert!(asked.most <= MOST);
                 prop_assert_eq!(asked.header(), &bytes[..]);
             }
-            if let Some(found) = Found::parse(&bytes) {
+            if let Some(found) = ReadReply::parse(&bytes) {
                 prop_assert_eq!(found.header(), bytes);
             }
         }
 
         #[test]
         fn what_is_written_is_read(offset: u64, most in 0..=MOST, total: u64, mode: u32, changed: [u64; 3]) {
-            let asked = Asked { offset, most, path: Path::new("/var/log/x") };
+            let asked = ReadRequest { offset, most, path: Path::new("/var/log/x") };
             let header = asked.header();
-            prop_assert_eq!(Asked::parse(&header), Some(asked));
-            let found = Found { total, mode, changed, digest: [3; 32] };
-            prop_assert_eq!(Found::parse(&found.header()), Some(found));
+            prop_assert_eq!(ReadRequest::parse(&header), Some(asked));
+            let found = ReadReply { total, mode, changed, digest: [3; 32] };
+            prop_assert_eq!(ReadReply::parse(&found.header()), Some(found));
         }
     }
 }

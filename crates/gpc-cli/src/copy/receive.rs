@@ -6,21 +6,26 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chained_gpc::runtime::{FunctionResult, Functions, FunctionsError, Streaming};
-use chained_gpc::{Access, Reply, Request};
+use chained_gpc::{Access, Clock, Reply, Request};
 use ring::digest::{Context, SHA256};
 
 use super::extent::Extent;
 use super::incoming::{Incoming, target};
 use super::piece::{Digest, Piece, digest};
-use super::read::{Asked, Found};
+use super::read::{ReadReply, ReadRequest};
 
 /// Name of the function that takes a piece.
 pub(super) const TAKE: &str = "copy-take";
 
 /// Name of the function that reads a piece.
 pub(super) const READ: &str = "copy-read";
+
+/// Time after which a file of which no piece comes is given up: its sender has ended. A piece itself takes as long as it
+/// takes.
+const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Files that a host knows at once. A command copies one file after the other and has few pieces under way; several
 /// commands may copy to a host.
@@ -35,10 +40,10 @@ type Result<T> = std::result::Result<T, String>;
 /// If one of the names is taken.
 pub(crate) fn register(functions: &Functions) -> std::result::Result<(), FunctionsError> {
     let functions = functions.access(Access::Proved);
-    let files = Arc::new(Files::default());
+    let files = Arc::new(Files::new(Clock::system()));
     functions.streaming(TAKE, move |request| Ok(Taking::begin(&files, request.header())?))?;
     functions.func(READ, |request, reply| {
-        let asked = Asked::parse(request.header()).ok_or("this is no request to read a file")?;
+        let asked = ReadRequest::parse(request.header()).ok_or("this is no request to read a file")?;
         let (found, bytes) = read(&asked)?;
         (reply.header, reply.data) = (found.header(), bytes);
         Ok(())
@@ -47,12 +52,15 @@ pub(crate) fn register(functions: &Functions) -> std::result::Result<(), Functio
 }
 
 /// The files that come in.
-#[derive(Default)]
-struct Files(Mutex<VecDeque<(u64, State)>>);
+struct Files {
+    known: Mutex<VecDeque<(u64, State)>>,
+    clock: Clock,
+}
 
 /// State of a file.
 enum State {
-    Open(Arc<Mutex<Arriving>>),
+    /// With the time of its last piece.
+    Open(Arc<Mutex<Arriving>>, Duration),
     /// In its place, or given up: later pieces of it are refused.
     Over,
 }
@@ -65,16 +73,28 @@ struct Arriving {
 }
 
 impl Files {
+    fn new(clock: Clock) -> Files {
+        Files { known: Mutex::default(), clock }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, State)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file of a piece, which the first piece creates.
     fn of(&self, piece: &Piece<'_>) -> Result<Arc<Mutex<Arriving>>> {
-        let mut files = self.lock();
-        match files.iter().find(|(token, _)| *token == piece.token) {
-            Some((_, State::Open(file))) => return Ok(Arc::clone(file)),
-            Some((_, State::Over)) => return Err("the file has been given up before".into()),
+        let (mut files, now) = (self.lock(), self.clock.now());
+        // A file that is written has a second user.
+        files.retain(|(_, state)| match state {
+            State::Open(file, last) => Arc::strong_count(file) > 1 || now < *last + IDLE_MAX,
+            State::Over => true,
+        });
+        match files.iter_mut().find(|(token, _)| *token == piece.token) {
+            Some((_, State::Open(file, last))) => {
+                *last = now;
+                return Ok(Arc::clone(file));
+            }
+            Some((_, State::Over)) => return Err("the file is complete, or was given up before".into()),
             None => {}
         }
         if files.len() >= FILES_MAX {
@@ -86,7 +106,7 @@ impl Files {
             Incoming::create(&target, piece.mode, piece.token).map_err(cannot("write", &target))?;
         let file = Arriving { incoming: Some(incoming), extent: Extent::default(), total: piece.total };
         let file = Arc::new(Mutex::new(file));
-        files.push_back((piece.token, State::Open(Arc::clone(&file))));
+        files.push_back((piece.token, State::Open(Arc::clone(&file), now)));
         Ok(file)
     }
 
@@ -177,8 +197,16 @@ impl Drop for Taking {
     }
 }
 
+/// The error of a file of the system, such as those in /proc, whose length is 0 whatever they have.
+pub(super) fn has_no_length(path: &Path) -> String {
+    format!(
+        "cannot copy {}: the system does not say how long it is; write what it has to a file first",
+        path.display()
+    )
+}
+
 /// Reads a piece of a file.
-fn read(asked: &Asked<'_>) -> Result<(Found, Vec<u8>)> {
+fn read(asked: &ReadRequest<'_>) -> Result<(ReadReply, Vec<u8>)> {
     let path = asked.path;
     // A FIFO would wait for a writer.
     let known = path.metadata().map_err(cannot("read", path))?;
@@ -188,12 +216,15 @@ fn read(asked: &Asked<'_>) -> Result<(Found, Vec<u8>)> {
     }
     let file = File::open(path).map_err(cannot("read", path))?;
     let known = file.metadata().map_err(cannot("read", path))?;
+    if known.len() == 0 && file.read_at(&mut [0], 0).map_err(cannot("read", path))? > 0 {
+        return Err(has_no_length(path));
+    }
     let left = known.len().saturating_sub(asked.offset).min(asked.most.into());
     let mut bytes = vec![0; left as usize];
     file.read_exact_at(&mut bytes, asked.offset).map_err(cannot("read", path))?;
     let changed = [known.ino(), known.mtime().cast_unsigned(), known.mtime_nsec().cast_unsigned()];
     let digest = digest(&bytes);
-    Ok((Found { total: known.len(), mode: known.mode() & 0o777, changed, digest }, bytes))
+    Ok((ReadReply { total: known.len(), mode: known.mode() & 0o777, changed, digest }, bytes))
 }
 
 #[cfg(test)]
@@ -221,7 +252,7 @@ mod tests {
 
     #[test]
     fn pieces_in_any_order_are_the_file_and_it_is_there_when_it_is_whole() {
-        let (files, folder) = (Arc::new(Files::default()), tempfile::tempdir().unwrap());
+        let (files, folder) = (Arc::new(Files::new(Clock::system())), tempfile::tempdir().unwrap());
         let piece =
             |token, offset, bytes: &[u8]| take(&files, folder.path(), token, offset, bytes, digest(bytes));
         let path = folder.path().join("f");
@@ -231,14 +262,14 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(piece(1, 0, b"012345"), Ok(()));
         assert_eq!(fs::read(&path).unwrap(), b"0123456789");
-        assert!(piece(1, 0, b"012345").unwrap_err().contains("given up before"));
+        assert!(piece(1, 0, b"012345").unwrap_err().contains("was given up before"));
         assert_eq!(piece(2, 5, b"fghij"), Ok(()));
         assert_eq!(fs::read(&path).unwrap(), b"abcdefghij");
     }
 
     #[test]
     fn a_piece_that_is_wrong_gives_the_file_up_and_nothing_is_left() {
-        let (files, folder) = (Arc::new(Files::default()), tempfile::tempdir().unwrap());
+        let (files, folder) = (Arc::new(Files::new(Clock::system())), tempfile::tempdir().unwrap());
         let piece =
             |token, offset, bytes: &[u8], digest| take(&files, folder.path(), token, offset, bytes, digest);
         for (token, offset, bytes, sent, why) in [
@@ -252,14 +283,14 @@ mod tests {
             assert!(refused.contains(why), "{refused}");
             // What would have completed it.
             let refused = piece(token, 5, b"fghij", digest(b"fghij")).unwrap_err();
-            assert!(refused.contains("given up before"), "{refused}");
+            assert!(refused.contains("was given up before"), "{refused}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn a_host_knows_so_many_files_at_once_and_forgets_those_that_are_over() {
-        let (files, folder) = (Arc::new(Files::default()), tempfile::tempdir().unwrap());
+        let (files, folder) = (Arc::new(Files::new(Clock::system())), tempfile::tempdir().unwrap());
         let piece = |token, bytes: &[u8]| take(&files, folder.path(), token, 0, bytes, digest(bytes));
         for token in 0..FILES_MAX as u64 {
             assert_eq!(piece(token, b"abcde"), Ok(()));
@@ -271,18 +302,42 @@ mod tests {
         assert_eq!(piece(101, b"0123456789"), Ok(()));
     }
 
+    /// A sender that was killed between two pieces left a file open for as long as the node ran, and after 64 of them
+    /// every copy was refused.
+    #[test]
+    fn a_file_whose_sender_has_gone_is_given_up_after_a_while() {
+        let time = Arc::new(Mutex::new(Duration::ZERO));
+        let read = Arc::clone(&time);
+        let files = Arc::new(Files::new(Clock::reading(move || *read.lock().unwrap())));
+        let folder = tempfile::tempdir().unwrap();
+        let piece =
+            |token, offset, bytes: &[u8]| take(&files, folder.path(), token, offset, bytes, digest(bytes));
+        for token in 0..FILES_MAX as u64 {
+            assert_eq!(piece(token, 0, b"abcde"), Ok(()));
+        }
+        *time.lock().unwrap() = IDLE_MAX - Duration::from_nanos(1);
+        assert_eq!(piece(3, 5, b"fgh"), Ok(()));
+        assert!(piece(100, 0, b"abcde").unwrap_err().contains("come in at once"));
+        *time.lock().unwrap() = IDLE_MAX;
+        assert_eq!(piece(100, 0, b"abcde"), Ok(()));
+        assert_eq!(files.lock().len(), 2, "one that had a piece lately, and the new one");
+        assert_eq!(piece(3, 8, b"ij"), Ok(()));
+        assert_eq!(fs::read(folder.path().join("f")).unwrap(), b"abcdefghij");
+    }
+
     #[test]
     fn a_file_is_read_in_pieces_and_nothing_else_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         fs::write(&path, "0123456789").unwrap();
-        let read = |path: &Path, offset, most| read(&Asked { offset, most, path });
+        let read = |path: &Path, offset, most| read(&ReadRequest { offset, most, path });
         let (found, bytes) = read(&path, 4, 3).unwrap();
         assert_eq!((found.total, &bytes[..], found.digest), (10, &b"456"[..], digest(b"456")));
         let (again, bytes) = read(&path, 8, 30).unwrap();
         assert_eq!((again.changed, &bytes[..]), (found.changed, &b"89"[..]));
         assert_eq!(read(&path, 100, 30).unwrap().1, b"");
         assert!(read(folder.path(), 0, 1).unwrap_err().contains("it is a folder"));
+        assert!(read(Path::new("/proc/self/stat"), 0, 1).unwrap_err().contains("how long it is"));
         assert!(read(Path::new("/dev/zero"), 0, 1).unwrap_err().contains("it is not a file"));
     }
 }

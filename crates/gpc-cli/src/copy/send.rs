@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 
 use super::hosts::{Hosts, token};
 use super::piece::{Piece, digest};
-use super::receive::TAKE;
+use super::receive::{TAKE, has_no_length};
 use crate::Failure;
 use crate::refused::Refused;
 
@@ -48,6 +48,9 @@ impl Source {
         }
         let file = File::open(path).map_err(cannot)?;
         let known = file.metadata().map_err(cannot)?;
+        if known.len() == 0 && file.read_at(&mut [0], 0).map_err(cannot)? > 0 {
+            return Err(Refused::File(has_no_length(path)));
+        }
         let name = path.file_name().map(OsString::from).unwrap_or_default();
         Ok(Source { path: path.to_owned(), file, name, total: known.len(), mode: known.mode() & 0o777 })
     }
@@ -147,6 +150,7 @@ mod tests {
         assert!(source.read(1).unwrap_err().to_string().contains("which had 4 bytes"));
         let refused = |path: &Path| Source::open(path).unwrap_err().to_string();
         assert!(refused(folder.path()).contains("it is a folder"));
+        assert!(refused(Path::new("/proc/self/stat")).contains("how long it is"));
         assert!(refused(Path::new("/dev/null")).contains("not a regular file"));
         assert!(refused(&folder.path().join("none")).contains("cannot read"));
     }

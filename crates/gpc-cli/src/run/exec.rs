@@ -5,9 +5,11 @@ use std::io;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use gpc_bnr::Exit;
+use gpc_bnr::host::HostSettings;
 use gpc_bnr::streams::Piece;
+use gpc_bnr::{Exit, Fault};
 use gpc_launch::remote::LostProcesses;
 use gpc_trees::Id;
 
@@ -28,6 +30,9 @@ use crate::{CommandResult, by_host, say, stdout};
 /// tree would cost more than a few dozens of connections.
 const FAN_OUT: NonZeroU32 = NonZeroU32::new(64).expect("it is not 0");
 
+/// Time limit for a running node to say that it runs programs.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
 /// Runs `gpc exec`.
 pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
     let mut plan = plan(args)?;
@@ -37,15 +42,20 @@ pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
         Ok(opened) => opened,
         Err(error) => return interrupted(&signals, error),
     };
+    let mut absent = nodes.unlinked().to_vec();
+    absent.extend(without_answer(&plan, &mut settings));
     // The first one is the head, which runs nothing.
     let ids = settings.nodes[1..].to_vec();
     let names: Vec<String> = ids.iter().map(|id| plan.host_of(*id)).collect();
     if names.is_empty() {
-        let lost = nodes.losses(&[]);
+        let unreached = unreached(&plan, &nodes.losses(&[]), absent);
         nodes.close();
-        return Ok(ExitCode::from(say_hosts(&plan, &names, &Exits::default(), &unreached(&plan, &lost))));
+        if args.json {
+            stdout::write(|out| Folded::new(Vec::new()).write_json(&unreached, out))?;
+        }
+        return Ok(ExitCode::from(say_hosts(&plan, &names, &Exits::default(), &unreached)));
     }
-    plan.specs.iter_mut().for_each(|spec| spec.count = u32::try_from(names.len()).unwrap_or(u32::MAX));
+    place_one_on_each(&mut plan, &ids);
     let folded = Arc::new(Mutex::new(Folded::new(names.clone())));
     settings.output = Some(match args.fold || args.diff || args.json {
         true => Box::new(adding_to(&folded)),
@@ -55,7 +65,7 @@ pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
         }
     });
     let Ended { over, exits, losses, .. } = carry_out(&plan, &signals, nodes, settings, &Places::default())?;
-    let unreached = unreached(&plan, &losses);
+    let unreached = unreached(&plan, &losses, absent);
     let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
     for (exit, ranks) in exits.of(FIRST) {
         ranks.iter().for_each(|rank| folded.end(*rank as usize, exit));
@@ -72,6 +82,7 @@ pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
 
 /// The run that this is: one process on each host, hosts that cannot be reached are left out.
 fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
+    args.over.check_one_each()?;
     let run = args.to_run();
     let mut plan = RunPlan::of(std::slice::from_ref(&run.first), &run)?;
     match &mut plan.nodes {
@@ -80,8 +91,6 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
         }
         NodePlacement::Joined(_) => {}
         NodePlacement::Hosts(hosts) => {
-            hosts.plan.hosts.iter_mut().for_each(|host| host.slots = 1);
-            hosts.hosts = hosts.hosts.clone().with_slots(1);
             hosts.plan.partial = true;
             if args.over.fan_out.is_none() {
                 hosts.plan.fan_out = FAN_OUT;
@@ -114,15 +123,37 @@ fn adding_to(folded: &Arc<Mutex<Folded>>) -> impl FnMut(&Piece) -> io::Result<()
     }
 }
 
-/// The hosts that are not reached any more, with the reasons.
-fn unreached(plan: &RunPlan, losses: &[LostProcesses]) -> Vec<(String, String)> {
-    let each = losses.iter().flat_map(|lost| (lost.first..lost.first + lost.count).map(|id| (id, &lost.why)));
+/// Puts rank R on the node at place R of these, so that output and ends have the names of their hosts.
+fn place_one_on_each(plan: &mut RunPlan, ids: &[Id]) {
+    let places: Vec<String> = ids.iter().map(Id::to_string).collect();
+    for spec in &mut plan.specs {
+        spec.count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        spec.info.push(("places".into(), places.join(" ").into_bytes()));
+    }
+}
+
+/// Leaves out the running nodes that do not answer, or run no programs; returns them with the reasons.
+fn without_answer(plan: &RunPlan, settings: &mut HostSettings) -> Vec<(Id, String)> {
+    let (NodePlacement::Joined(_), Some(serving)) = (&plan.nodes, &settings.serving) else {
+        return Vec::new();
+    };
+    let answers = serving.domains_of(&settings.nodes[1..], ANSWER_LIMIT);
+    let absent = |(id, answer): (Id, Result<Vec<String>, Fault>)| Some((id, answer.err()?.to_string()));
+    let absent: Vec<(Id, String)> = answers.into_iter().filter_map(absent).collect();
+    settings.nodes.retain(|id| absent.iter().all(|(late, _)| late != id));
+    absent
+}
+
+/// The hosts that are not reached, or not any more, with the reasons.
+fn unreached(plan: &RunPlan, losses: &[LostProcesses], absent: Vec<(Id, String)>) -> Vec<(String, String)> {
+    let ids = |lost: &LostProcesses| lost.first..lost.first + lost.count;
+    let lost = losses.iter().flat_map(|lost| ids(lost).map(|id| (id, lost.why.clone())));
     // The first reason counts.
     let mut by_id = BTreeMap::new();
-    for (id, why) in each {
+    for (id, why) in lost.chain(absent) {
         by_id.entry(id).or_insert(why);
     }
-    by_id.into_iter().map(|(id, why)| (plan.host_of(id), why.clone())).collect()
+    by_id.into_iter().map(|(id, why)| (plan.host_of(id), why)).collect()
 }
 
 /// Prints how commands have failed, with the hosts, and returns the greatest exit status.

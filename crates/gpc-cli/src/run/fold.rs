@@ -1,6 +1,7 @@
 //! Folds the outputs of many hosts: those that are equal are shown once, under the names of their hosts.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use gpc_bnr::Exit;
 use gpc_bnr::streams::Stream;
@@ -12,8 +13,11 @@ use super::spool::{Digest, Spool};
 use crate::by_host;
 use crate::output::{Content, write_json};
 
-/// Longest output that is compared line by line, bytes: the comparison takes memory and time in proportion.
+/// Longest output that is compared line by line, bytes.
 const COMPARED_MAX: u64 = 1 << 20;
+
+/// Time for a comparison, which may take as long as the square of the lines; after it, what differs is shown coarser.
+const COMPARED_FOR: Duration = Duration::from_secs(2);
 
 /// Exit status of a host that cannot be reached: that of ssh.
 pub(super) const UNREACHED: u8 = 255;
@@ -100,7 +104,7 @@ impl Folded {
             match (&text, other) {
                 _ if group.key.0 == common.key.0 => {}
                 (Some(text), Some(other)) => {
-                    let diff = TextDiff::from_lines(text, &other);
+                    let diff = TextDiff::configure().timeout(COMPARED_FOR).diff_lines(text.as_str(), &other);
                     write!(out, "{}", diff.unified_diff().header(&common_names, &names))?;
                 }
                 _ => writeln!(
@@ -120,30 +124,35 @@ impl Folded {
     /// # Errors
     /// If an output cannot be read or written.
     pub(super) fn write_json(&mut self, failed: &[(String, String)], out: &mut dyn Write) -> io::Result<()> {
-        let mut hosts = Vec::new();
+        // Each output is in memory once, however many hosts have written it.
+        let mut outputs = Vec::new();
         for group in &mut self.groups {
             let bytes = |spool: &mut Spool| spool.start(u64::MAX).map(Content);
-            let (stdout, stderr) = (bytes(&mut group.output.out)?, bytes(&mut group.output.err)?);
+            outputs.push((bytes(&mut group.output.out)?, bytes(&mut group.output.err)?));
+        }
+        let mut hosts = Vec::new();
+        for (group, (stdout, stderr)) in self.groups.iter().zip(&outputs) {
             let exit = group.key.2;
-            let (status, ended) = (exit.status(), how(exit));
-            let of = |host: &usize| HostResult {
-                host: self.names.get(*host).cloned().unwrap_or_default(),
-                status,
-                ended: ended.clone(),
-                stdout: stdout.clone(),
-                stderr: stderr.clone(),
-            };
-            hosts.extend(group.hosts.iter().map(|host| (*host, of(host))));
+            for host in &group.hosts {
+                let name = self.names.get(*host).map_or("", String::as_str);
+                let why = failed.iter().find(|(failed, _)| failed == name).map(|(_, why)| why.clone());
+                let status = if matches!(exit, Exit::Node(_)) { UNREACHED } else { exit.status() };
+                let ended = why.unwrap_or_else(|| how(exit));
+                hosts.push((*host, HostResult { host: name, status, ended, stdout, stderr }));
+            }
         }
         hosts.sort_by_key(|(host, _)| *host);
-        let hosts = hosts.into_iter().map(|(_, result)| result);
-        let failed = failed.iter().map(|(host, why)| HostResult {
-            host: host.clone(),
+        let nothing = Content::default();
+        let never = failed.iter().filter(|(host, _)| !self.names.contains(host));
+        let never = never.map(|(host, why)| HostResult {
+            host,
             status: UNREACHED,
             ended: why.clone(),
-            ..HostResult::default()
+            stdout: &nothing,
+            stderr: &nothing,
         });
-        write_json(&Results { hosts: hosts.chain(failed).collect() }, out)
+        let hosts = hosts.into_iter().map(|(_, result)| result);
+        write_json(&Results { hosts: hosts.chain(never).collect() }, out)
     }
 
     fn sort(&mut self) {
@@ -154,18 +163,18 @@ impl Folded {
 
 /// All hosts, as JSON.
 #[derive(Serialize)]
-struct Results {
-    hosts: Vec<HostResult>,
+struct Results<'a> {
+    hosts: Vec<HostResult<'a>>,
 }
 
 /// A host, as JSON.
-#[derive(Default, Serialize)]
-struct HostResult {
-    host: String,
+#[derive(Serialize)]
+struct HostResult<'a> {
+    host: &'a str,
     status: u8,
     ended: String,
-    stdout: Content,
-    stderr: Content,
+    stdout: &'a Content,
+    stderr: &'a Content,
 }
 
 /// The names of some hosts in a compressed list.

@@ -41,6 +41,8 @@ pub(super) struct Nodes {
     launch: Option<Launch>,
     /// The nodes that were started on other hosts.
     remote: Option<RemoteLaunch>,
+    /// Nodes of a partial plan that could not be linked with, and why.
+    unlinked: Vec<(Id, String)>,
 }
 
 impl Nodes {
@@ -88,7 +90,8 @@ impl Nodes {
         serving.attach(node.caller());
         settings.serving = Some(serving);
         if let NodePlacement::Hosts(hosts) = &plan.nodes {
-            link_with_all(&node, hosts, &settings.nodes[1..], signals)?;
+            nodes.unlinked = link_with_all(&node, hosts, &settings.nodes[1..], signals)?;
+            settings.nodes.retain(|id| nodes.unlinked.iter().all(|(late, _)| late != id));
         }
         nodes.node = Some(node);
         Ok((nodes, settings))
@@ -100,6 +103,11 @@ impl Nodes {
         // The link with a node may break before its host is reported.
         ids.iter().take(REASONS_MAX).for_each(|id| drop(remote.why_lost(*id, REASON_LIMIT)));
         remote.lost()
+    }
+
+    /// The nodes of a partial plan that could not be linked with, and why.
+    pub(super) fn unlinked(&self) -> &[(Id, String)] {
+        &self.unlinked
     }
 
     /// Ends the nodes that were started.
@@ -130,31 +138,37 @@ pub(super) fn loss_lines(lost: &[LostProcesses]) -> Vec<String> {
 }
 
 /// Opens the links with the nodes on other hosts. No other host may reach this one, and a node that has something for
-/// the head needs a link that is up.
+/// the head needs a link that is up. Returns the nodes of a partial plan that could not be linked with, and why.
 ///
 /// # Errors
-/// If a link is not up within the time limit of a host's start; the message names the host.
-fn link_with_all(node: &Node, hosts: &HostNodes, ids: &[Id], signals: &Signals) -> Result<(), Failure> {
+/// If a link is not up within the time limit of a host's start, and the plan is not partial; the message names the
+/// host.
+fn link_with_all(
+    node: &Node,
+    hosts: &HostNodes,
+    ids: &[Id],
+    signals: &Signals,
+) -> Result<Vec<(Id, String)>, Failure> {
     // A partial start may have found no host at all.
-    let Ok(ids) = IdList::from_ids(ids.iter().copied()) else { return Ok(()) };
+    let Ok(ids) = IdList::from_ids(ids.iter().copied()) else { return Ok(Vec::new()) };
     let interrupted = || signals.ending().is_some();
-    until_up(hosts.plan.start_limit, &Clock::system(), interrupted, |limit| {
+    let up = until_up(hosts.plan.start_limit, &Clock::system(), interrupted, |limit| {
         node.wait_for_peers(ids.clone(), limit)
-    })
-    .map_err(|error| match &error {
-        AbsentPeers::Late { ids, .. } => {
-            let host = ids
-                .first()
-                .and_then(|first| hosts.plan.ids().find(|(id, _)| *id == first))
-                .map_or("", |(_, host)| host);
-            format!(
-                "cannot link with the nodes, of which id {} is on host {host}: {error}",
-                ids.first().unwrap_or_default()
-            )
-            .into()
+    });
+    match up {
+        Ok(()) => Ok(Vec::new()),
+        Err(AbsentPeers::Late { ids, why, .. }) if hosts.plan.partial && !interrupted() => {
+            let why = format!("no link within {:?}: {why}", hosts.plan.start_limit);
+            Ok(ids.iter().map(|id| (id, why.clone())).collect())
         }
-        _ => error.into(),
-    })
+        Err(error @ AbsentPeers::Late { .. }) => {
+            let AbsentPeers::Late { ids, .. } = &error else { return Err(error.into()) };
+            let first = ids.first().unwrap_or_default();
+            let host = hosts.plan.ids().find(|(id, _)| *id == first).map_or("", |(_, host)| host);
+            Err(format!("cannot open a link to node {first} on host {host}: {error}").into())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn head_first(me: Id, ids: impl Iterator<Item = Id>) -> Vec<Id> {

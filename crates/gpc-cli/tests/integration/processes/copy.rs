@@ -185,6 +185,11 @@ fn wrong_arguments_are_refused_before_anything_is_started() {
         ("/tmp --hosts a --to x", 1, "it is a folder: pack it with tar first"),
         ("/etc/passwd --to x", 2, "say where to copy with --hosts LIST"),
         ("/etc/passwd --hosts a", 2, "--to"),
+        ("/etc/passwd --hosts a:x,b:x", 2, "--hosts"),
+        ("/etc/passwd /usr/../etc/passwd --hosts a --to x", 2, "two files are named passwd"),
+        ("--from / --hosts a --to x", 2, "names no file"),
+        ("/etc/passwd --hosts a --per-host 2 --to x", 2, "one process on each host"),
+        ("/proc/self/stat --hosts a --to x", 1, "does not say how long it is"),
         ("/etc/passwd --hosts a --to x --time-limit 0s", 2, "leaves no time"),
         ("/etc/passwd --hosts a --to x --tree hosts+chain", 2, "takes a built-in tree"),
     ] {

@@ -88,6 +88,8 @@ fn equal_outputs_are_folded_and_the_greatest_status_counts() {
 #[test]
 fn json_has_every_host() {
     let hosts = Hosts::new();
+    let none: serde_json::Value = serde_json::from_slice(&hosts.run("down1 --json", "true").stdout).unwrap();
+    assert_eq!((&none["hosts"][0]["host"], &none["hosts"][0]["status"]), (&"down1".into(), &255.into()));
     let ended = hosts.run("b[1-2],down1 --json", "echo $HOST; printf '\\377' >&2; [ $HOST = b1 ]");
     let value: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
     let all: Vec<(&str, u64)> = value["hosts"]
@@ -111,6 +113,37 @@ fn words_are_passed_as_they_are_and_a_command_may_be_missing() {
     let ended = exec("nowhere-1");
     assert_eq!(ended.code(), Some(127));
     assert!(ended.stderr.contains("nowhere-1: not found"), "{}", ended.stderr);
+}
+
+/// A command was executed twice on one node, under the name of the next one, if a node of the file was absent.
+#[test]
+fn running_nodes_execute_once_each_and_those_that_are_absent_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = |id| format!("unix:{}/{id}.sock", folder.path().display());
+    let lines: String = (0..4).map(|id| format!("{id} {}\n", socket(id))).collect();
+    let peers = folder.path().join("peers");
+    fs::write(&peers, lines).unwrap();
+    let node = |id: u32, runs: &str| {
+        let node = Gpc::start(&format!("node {runs} --id {id} --peers {}", peers.display()));
+        node.until_said(&format!("gpc: id {id} listens at {}", socket(id)));
+        node
+    };
+    // Node 1 runs no programs, and node 2 is absent.
+    let nodes = [node(1, ""), node(3, "--runs")];
+    let ended = Gpc::start(&format!("exec --peers {} --id 0 echo here", peers.display())).end();
+    assert_eq!((stdout(&ended).as_str(), ended.code()), ("node-3: here\n", Some(255)), "{}", ended.stderr);
+    let named = |id: u32| ended.stderr.lines().any(|line| line.contains(&format!("node-{id}")));
+    assert!(named(1) && named(2), "{}", ended.stderr);
+    let file = folder.path().join("file");
+    fs::write(&file, "text").unwrap();
+    let to = folder.path().join("copied");
+    let line = format!("copy {} --peers {} --id 0 --to {}", file.display(), peers.display(), to.display());
+    let ended = Gpc::start(&line).end();
+    assert_eq!((ended.code(), fs::read(to).unwrap()), (Some(1), b"text".to_vec()), "{}", ended.stderr);
+    nodes.into_iter().for_each(|node| {
+        node.process().kill(Signal::TERM);
+        node.end();
+    });
 }
 
 #[test]
@@ -180,6 +213,7 @@ fn wrong_arguments_are_refused_before_anything_is_started() {
     for (line, what) in [
         ("true", "say where to execute with --hosts LIST"),
         ("--hosts a", "<COMMAND>"),
+        ("--hosts a --ppn 2 true", "one process on each host"),
         ("--hosts a --fold --diff true", "cannot be used with"),
         ("--hosts a --shell x true", "cannot be used with"),
         ("--hosts a --time-limit 0s true", "leaves no time"),
