@@ -46,7 +46,7 @@ pub(crate) fn takes_allocation() -> Result<bool, Refused> {
     if allocation.is_task() || RANKS.iter().any(|name| variables.contains_key(*name)) {
         let system = allocation.system();
         say(&format!(
-            "a launcher has started this process within a job of {system}: it stays on this machine (--here); --hosts alloc takes all hosts of the job"
+            "a launcher has started this process within a job of {system}: it stays on this machine; --hosts alloc takes all hosts of the job"
         ));
         return Ok(false);
     }

@@ -87,7 +87,7 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
     let mut plan = RunPlan::of(std::slice::from_ref(&run.first), &run)?;
     match &mut plan.nodes {
         NodePlacement::OwnNode | NodePlacement::Launched(_) => {
-            return Err("say where to execute with --hosts LIST, or with --peers FILE --id I".into());
+            return Err("say where to execute with --hosts LIST (alloc: the hosts of the job), or with --peers FILE --id I".into());
         }
         NodePlacement::Joined(_) => {}
         NodePlacement::Hosts(hosts) => {
