@@ -104,7 +104,7 @@ fn a_name_with_a_slip_has_the_one_that_was_meant() {
         ("tree binomal 4", "no tree is named `binomal` (did you mean `binomial`?); write binary,"),
         ("sim -n 4 --compare flt,chain", "no tree is named `flt` (did you mean `flat`?); write binary,"),
         ("rendezvos serve", "there is no sub-command `rendezvos` (did you mean `rendezvous`?)"),
-        ("run --bind cor echo", "--bind cor: write none or core (did you mean `core`?)"),
+        ("run --bind cor echo", "--bind cor: write none, core, socket or numa (did you mean `core`?)"),
     ] {
         let (status, out, error) = run(line);
         assert_eq!((status, out.as_str(), error.lines().count()), (Some(2), "", 1), "{line}: {error}");

@@ -75,7 +75,9 @@ fn several_that_are_killed_one_below_the_other_are_left_out() {
 
 #[test]
 fn a_process_that_is_killed_before_the_call_gets_to_it_is_unreached() {
-    let call = Gpc::start("call sleep -n 7 --header 1500ms --partial --time-limit 10m --output json");
+    let call = Gpc::start(
+        "call sleep -n 7 --header 1500ms --execute-first --partial --time-limit 10m --output json",
+    );
     call.until_asleep(0);
     call.node(1).kill(Signal::KILL);
     check_without(&call.end(), 7, &[1], [6, 0, 1, 0], "link");
