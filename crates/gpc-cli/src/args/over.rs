@@ -49,8 +49,8 @@ pub struct OverArgs {
     #[arg(long, value_name = "PATH")]
     pub remote_gpc: Option<PathBuf>,
 
-    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default, and for
-    /// `gpc exec` 64
+    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default, and
+    /// for `gpc exec` 64
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fan_out: Option<u32>,
 

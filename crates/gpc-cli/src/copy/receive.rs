@@ -23,8 +23,8 @@ pub(super) const TAKE: &str = "copy-take";
 /// Name of the function that reads a piece.
 pub(super) const READ: &str = "copy-read";
 
-/// Time after which a file of which no piece comes is given up: its sender has ended. A piece itself takes as long as it
-/// takes.
+/// Time after which a file of which no piece comes is given up: its sender has ended. A piece itself takes as long as
+/// it takes.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Files that a host knows at once. A command copies one file after the other and has few pieces under way; several
