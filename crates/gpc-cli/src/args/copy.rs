@@ -30,7 +30,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub from: bool,
 
-    /// Tree through which the files go; auto is a chain for up to a few dozens of hosts
+    /// Tree through which the files go; auto is a chain to up to 64 hosts
     #[arg(long, value_name = "TREE", default_value = "auto")]
     pub tree: CallTreeName,
 

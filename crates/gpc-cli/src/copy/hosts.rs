@@ -48,6 +48,16 @@ pub(super) enum Where {
     Joined { me: Id, peers: Peers, trust: Trust },
 }
 
+impl Where {
+    /// Number of processes, without this one.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Where::Started(plan) => plan.hosts.len(),
+            Where::Joined { peers, .. } => peers.len(),
+        }
+    }
+}
+
 /// The processes.
 pub(super) struct Hosts<'a> {
     node: Node,
