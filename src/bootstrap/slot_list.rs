@@ -149,6 +149,10 @@ impl SlotAdder {
         if self.mentions > MENTIONS_MAX {
             return Err(HostListError::Many);
         }
+        let many = || HostListError::ManySlots(shown(name));
+        if slots > SLOTS_MAX {
+            return Err(many());
+        }
         let Some((place, item)) = self.places.get_mut(name) else {
             if self.hosts.len() == HOSTS_MAX {
                 return Err(HostListError::Many);
@@ -167,7 +171,7 @@ impl SlotAdder {
         let host = &mut self.hosts[*place];
         host.slots += slots;
         match host.slots > SLOTS_MAX {
-            true => Err(HostListError::ManySlots(name.to_owned())),
+            true => Err(many()),
             false => Ok(()),
         }
     }
@@ -251,6 +255,16 @@ mod tests {
         assert_eq!(read("n[1-3],n[2-4]"), "n1,n[2-3]:2,n4");
         assert_eq!(read("n1:65536,m,n1"), "host n1 has too many slots: 65536 are the most");
         assert_eq!(read("n1:65535,n1"), "n1:65536");
+    }
+
+    /// `SLURM_TASKS_PER_NODE=100000` made a list that did not parse again.
+    #[test]
+    fn the_first_mention_of_a_host_has_no_more_slots_than_its_sum() {
+        for slots in [SLOTS_MAX + 1, u32::MAX] {
+            let error = SlotAdder::default().add_one("n1", slots).unwrap_err().to_string();
+            assert_eq!(error, "host n1 has too many slots: 65536 are the most");
+        }
+        assert!(SlotAdder::default().add_one("n1", SLOTS_MAX).is_ok());
     }
 
     #[test]

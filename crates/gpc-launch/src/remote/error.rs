@@ -99,8 +99,16 @@ fn fold(losses: &[LostProcesses]) -> Vec<Cause<'_>> {
 }
 
 /// Returns a text with `HOST` in place of a host's name, where that is a word of its own. So texts about several hosts
-/// can be compared.
+/// can be compared. Of `USER@HOST`, the part after the last `@` is a name as well: `ssh` names it alone.
 pub fn unnamed(text: &str, host: &str) -> String {
+    let whole = replaced(text, host);
+    match host.rsplit_once('@') {
+        Some((_, bare)) if !bare.is_empty() => replaced(&whole, bare),
+        _ => whole,
+    }
+}
+
+fn replaced(text: &str, host: &str) -> String {
     let is_part = |character: char| character.is_alphanumeric() || "._-".contains(character);
     let (mut replaced, mut from) = (String::new(), 0);
     for (at, found) in text.match_indices(host) {
@@ -241,6 +249,8 @@ mod tests {
     fn a_name_is_replaced_where_it_is_a_word() {
         assert_eq!(unnamed("a: cat a.b a-b a (a) aa, a", "a"), "HOST: cat a.b a-b HOST (HOST) aa, HOST");
         assert_eq!(unnamed("to [fe80::1]:22", "fe80::1"), "to [HOST]:22");
+        assert_eq!(unnamed("me@b: a host b, x@b, b2", "me@b"), "HOST: a host HOST, x@HOST, b2");
+        assert_eq!(unnamed("me@: a", "me@"), "HOST: a");
     }
 
     #[test]

@@ -30,7 +30,7 @@ const DROPPED: [&str; 5] = [
 
 /// Parts of what ssh prints about an answer that another attempt does not change. Some lines stand beside one of those
 /// above, such as those of a jump host that does not know the name.
-const FINAL: [&str; 7] = [
+const FINAL: [&str; 9] = [
     "Permission denied",
     "Could not resolve hostname",
     "Host key verification failed",
@@ -38,6 +38,8 @@ const FINAL: [&str; 7] = [
     "Network is unreachable",
     "Connection refused",
     "Too many authentication failures",
+    "stdio forwarding failed",
+    "open failed:",
 ];
 
 /// Whether a command that ended in this way, before its agent has spoken, may succeed at another attempt. `log` has the
@@ -100,6 +102,8 @@ mod tests {
             "Host key verification failed.\nConnection closed by 10.0.0.1 port 22",
             "ssh: connect to host b port 22: No route to host",
             "ssh: connect to host b port 22: Connection refused",
+            "channel 0: open failed: connect failed: Name or service not known\nkex_exchange_identification: Connection closed by remote host",
+            "stdio forwarding failed\nConnection closed by UNKNOWN port 65535",
         ] {
             assert!(!dropped("exit status 255", log), "{log}");
         }
