@@ -139,8 +139,8 @@ impl Allocation {
         self.system
     }
 
-    /// Whether this process is one task of several that the batch system has started (`srun`). Then each task stays on
-    /// its own host: if each took the whole allocation, everything would run once for each task.
+    /// Whether this process is a task that the batch system has started (`srun`), perhaps the only one. Then it stays
+    /// on its own host: if each task took the whole allocation, everything would run once for each task.
     ///
     /// `SLURM_PROCID` alone does not tell: a batch script has it too, with the value 0. A task also has the number of
     /// its step, and that is not one of those which Slurm gives to the batch script and to the shell of `salloc`.

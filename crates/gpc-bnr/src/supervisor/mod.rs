@@ -10,7 +10,7 @@
 //!
 //! # What ends with a group
 //! Each started process leads a session of its own, and so a process group. One that reads a terminal is in the process
-//! group of the command instead, and gets signals alone. A kill sends SIGTERM to those process
+//! group of the command instead; signals go to this process, not to that group. A kill sends SIGTERM to those process
 //! groups. After the grace period it sends SIGKILL to them and to each descendant, repeatedly, until none is left.
 //!
 //! A descendant whose parent still runs belongs to its parent's group. The group of an adopted descendant is the first
