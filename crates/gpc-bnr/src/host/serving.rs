@@ -36,7 +36,26 @@ impl Serving {
         command: SupervisorCommand,
         limits: Limits,
     ) -> Result<Serving, FunctionsError> {
-        let shared = Arc::new(Shared::new(command, limits));
+        Serving::with(functions, Shared::new(command, limits))
+    }
+
+    /// As [`register`](Self::register), for a node that leads a domain of its own or only asks others: it begins no
+    /// domain for another node. So no member of the job starts programs here.
+    ///
+    /// # Errors
+    /// The names are already registered.
+    pub fn register_head(
+        functions: &Functions,
+        command: SupervisorCommand,
+        limits: Limits,
+    ) -> Result<Serving, FunctionsError> {
+        let mut shared = Shared::new(command, limits);
+        shared.begins = false;
+        Serving::with(functions, shared)
+    }
+
+    fn with(functions: &Functions, shared: Shared) -> Result<Serving, FunctionsError> {
+        let shared = Arc::new(shared);
         // The functions are short: they pass requests to the loop of a domain, in order of arrival.
         let functions = functions.at(Placement::Inline).access(Access::Proved);
         let register = |name: &str, give: fn(&Call<'_>, Deferred, &Mailbox)| {
@@ -110,6 +129,9 @@ impl Shared {
         nodes: &[chained_gpc::Id],
         limits: Limits,
     ) -> Result<Mailbox, String> {
+        if !self.begins {
+            return Err("this node begins no domains for others, as `gpc node --runs` does".into());
+        }
         let name = str::from_utf8(request.header()).map_err(|_| "the name of a domain is text")?;
         if !is_domain(name) {
             return Err("the name of a domain has 1 to 64 letters and digits".into());

@@ -18,6 +18,8 @@ pub(super) struct Shared {
     pub(super) command: SupervisorCommand,
     /// The most that a domain may have here.
     pub(super) limits: Limits,
+    /// Whether this node begins domains for other nodes, and so runs their programs.
+    pub(super) begins: bool,
     /// The clock of the domains that other nodes begin here, and of queries.
     pub(super) clock: Clock,
     /// Time of silence after which this node takes a peer for lost, if it is not the default.
@@ -32,6 +34,7 @@ impl Shared {
         Shared {
             command,
             limits,
+            begins: true,
             clock: Clock::system(),
             dead_after: OnceLock::new(),
             caller: OnceLock::new(),

@@ -85,7 +85,7 @@ impl Nodes {
             }
         };
         let functions = Functions::new();
-        let serving = serving(&functions)?;
+        let serving = leading(&functions)?;
         let node = builder.functions(&functions).start().map_err(cannot_start("this node"))?;
         serving.attach(node.caller());
         settings.serving = Some(serving);
@@ -197,6 +197,14 @@ pub(crate) fn serving(functions: &Functions) -> Result<Serving, Failure> {
     let registered: Result<Serving, FunctionsError> =
         Serving::register(functions, supervisor_command()?, Limits::default());
     Ok(registered?)
+}
+
+/// As [`serving`], for a command: other nodes, even those that it has started, start nothing here.
+///
+/// # Errors
+/// If the names are taken.
+pub(super) fn leading(functions: &Functions) -> Result<Serving, Failure> {
+    Ok(Serving::register_head(functions, supervisor_command()?, Limits::default())?)
 }
 
 /// Runs a node that `gpc run --nodes` started, until its parent ends it or dies. The processes of its domains end with

@@ -13,7 +13,7 @@ use gpc_bnr::{Fault, FaultKind};
 use gpc_trees::Id;
 
 use super::heads;
-use super::nodes::serving;
+use super::nodes::leading;
 use crate::Failure;
 use crate::args::run::DomainArgs;
 use crate::files::read_peers;
@@ -89,7 +89,7 @@ impl Reach {
             return Err(Refused::File(format!("{} names no node that could be asked", file.display())).into());
         }
         let functions = Functions::new();
-        let serving = serving(&functions)?;
+        let serving = leading(&functions)?;
         let builder = trust.apply(Node::builder(me).peers(peers).functions(&functions));
         let node = builder.start().map_err(cannot_start("this node"))?;
         serving.attach(node.caller());

@@ -14,9 +14,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two nodes that serve domains.
 fn nodes() -> (LocalNodes, Serving) {
+    nodes_by(Serving::register)
+}
+
+type Register = fn(&Functions, SupervisorCommand, Limits) -> Result<Serving, FunctionsError>;
+
+fn nodes_by(register: Register) -> (LocalNodes, Serving) {
     let functions = Functions::new();
     let command = SupervisorCommand { program: "/nowhere/supervisor".into(), args: Vec::new() };
-    let serving = Serving::register(&functions, command, Limits::default()).unwrap();
+    let serving = register(&functions, command, Limits::default()).unwrap();
     (LocalNodes::start(2, LinkKind::Unix, &functions).unwrap(), serving)
 }
 
@@ -49,6 +55,20 @@ fn a_domain_is_begun_by_its_head_within_the_limits_of_this_node() {
     serve(&serving, DOMAINS_MAX);
     let why = refusal(&local, &[0, 1], Limits::default());
     assert!(why.contains("this node has a part in 256 domains already"), "{why}");
+}
+
+/// An agent of `gpc run` could start programs on the host of the command that had started it.
+#[test]
+fn a_head_begins_no_domain_for_another_node() {
+    let (local, serving) = nodes_by(Serving::register_head);
+    let why = refusal(&local, &[0, 1], Limits::default());
+    assert!(why.contains("this node begins no domains for others"), "{why}");
+    assert_eq!(serving.shared().count(), 0);
+    let (local, serving) = nodes();
+    let order = encode_order(&Order::Begin { nodes: vec![0, 1], limits: Limits::default() });
+    let call = chained_gpc::Call::new(FuncHandle::named("bnr.order")).ids([1]).watch();
+    local.root().call(call.header(&b"d0"[..]).data(order)).unwrap().wait().unwrap();
+    assert_eq!(serving.shared().names(), ["d0"]);
 }
 
 /// A command elsewhere reads and kills; it starts nothing, and ends no job in the name of a process.
