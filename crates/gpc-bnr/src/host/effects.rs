@@ -69,7 +69,11 @@ impl Engine {
                 self.event(HostEvent::Aborted { member, code, message });
             }
             Output::NotStarted(failure) => self.event(HostEvent::NotStarted(failure)),
-            Output::Spawned { group, count } => self.event(HostEvent::Spawned { group, count }),
+            Output::Spawned { group, count } => {
+                // Another group may read.
+                self.stdio.left_out.clear();
+                self.event(HostEvent::Spawned { group, count });
+            }
             Output::Killed { group, by, dead } => self.event(HostEvent::Killed { group, by, dead }),
             Output::Warning(message) => self.warn(message),
             Output::End => self.over = true,
@@ -247,18 +251,25 @@ impl Engine {
         }
     }
 
-    /// Passes standard input to the processes that read it, at whatever nodes.
+    /// Passes standard input to the processes that read it, at whatever nodes. A node that does not take it delays none
+    /// of the others, and is left out from then on.
     pub(super) fn feed(&mut self, data: Bytes, done: SyncSender<io::Result<()>>) {
-        let nodes = self.domain.readers();
-        if nodes.iter().all(|node| *node == self.me) {
+        let readers = self.domain.readers();
+        if readers.iter().all(|node| *node == self.me) {
             return self.take_input(data, InputSender::Local(done));
+        }
+        let nodes = self.stdio.fed(readers, data.is_empty());
+        if nodes.is_empty() {
+            // The receiver may have stopped waiting.
+            let _ = done.send(Err(io::ErrorKind::BrokenPipe.into()));
+            return;
         }
         let Some(calls) = &mut self.calls else { return };
         let parameters = CallParameters {
             func: calls.handles.input,
             ids: nodes,
             data,
-            partial: false,
+            partial: true,
             limit: STREAM_LIMIT,
         };
         if let Err((purpose, ids, error)) = calls.make(parameters, HostCallPurpose::Feed(done)) {

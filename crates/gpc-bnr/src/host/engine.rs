@@ -281,8 +281,12 @@ impl Engine {
             }
             HostCallPurpose::Flush => self.stdio.flushing -= 1,
             HostCallPurpose::Feed(done) => {
-                let result =
-                    ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
+                let broken = |why: String| io::Error::new(ErrorKind::BrokenPipe, why);
+                let result = match ended {
+                    Ok(outcome) if self.stdio.passed(ids, |id| outcome.reply(id).is_some()) => Ok(()),
+                    Ok(_) => Err(broken("no process reads it any more".into())),
+                    Err(error) => Err(broken(error.to_string())),
+                };
                 // The receiver may have stopped waiting.
                 let _ = done.send(result);
             }

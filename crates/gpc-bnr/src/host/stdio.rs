@@ -1,8 +1,9 @@
 //! Standard input and output of the processes of this node, and output on its way to the head.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 
+use chained_gpc::trees::Id;
 use chained_gpc::{Deferred, Reply};
 
 use super::input::{HostInput, InputQueue};
@@ -12,6 +13,9 @@ use super::processes::Output;
 /// Input and output.
 pub(super) struct Stdio {
     pub(super) input: InputQueue,
+    /// Nodes that get no more input: they have not taken a piece, since their processes read no more, or the node is
+    /// lost. A later piece would leave a gap.
+    pub(super) left_out: BTreeSet<Id>,
     /// Standard input that rank 0 gets itself.
     pub(super) own_input: Option<HostInput>,
     /// Pipes of processes, by number.
@@ -29,6 +33,7 @@ impl Stdio {
     pub(super) fn new(outflow: Outflow) -> Stdio {
         Stdio {
             input: InputQueue::default(),
+            left_out: BTreeSet::new(),
             own_input: None,
             outputs: BTreeMap::new(),
             outflow,
@@ -36,6 +41,19 @@ impl Stdio {
             drains: Vec::new(),
             flushing: 0,
         }
+    }
+
+    /// Returns which of these nodes get a piece of input. The end goes to all: those that miss a piece would wait.
+    pub(super) fn fed(&self, mut readers: Vec<Id>, is_end: bool) -> Vec<Id> {
+        readers.retain(|id| is_end || !self.left_out.contains(id));
+        readers
+    }
+
+    /// A piece of input was passed to these nodes. Returns whether one of them has taken it; the others are left out.
+    pub(super) fn passed(&mut self, ids: &[Id], took: impl Fn(Id) -> bool) -> bool {
+        let (taken, failed): (Vec<Id>, Vec<Id>) = ids.iter().partition(|id| took(**id));
+        self.left_out.extend(failed);
+        !taken.is_empty()
     }
 
     /// Informs those that wait for all output to be written.
@@ -50,5 +68,24 @@ impl Stdio {
                 let _ = done.send(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::outflow::Destination;
+
+    /// One node whose process had closed its input ended that of all.
+    #[test]
+    fn a_node_that_takes_a_piece_no_more_is_left_out_until_the_end() {
+        let mut stdio = Stdio::new(Outflow::new(0, vec![0, 1, 2], Destination::Sent));
+        let all = || vec![0, 1, 2];
+        assert_eq!(stdio.fed(all(), false), all());
+        assert!(stdio.passed(&all(), |id| id != 1));
+        assert_eq!(stdio.fed(all(), false), [0, 2]);
+        assert_eq!(stdio.fed(all(), true), all());
+        assert!(!stdio.passed(&[0, 2], |_| false));
+        assert!(stdio.fed(all(), false).is_empty());
     }
 }

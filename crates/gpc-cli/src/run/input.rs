@@ -1,9 +1,9 @@
-//! Standard input for rank 0.
+//! Standard input for the processes that read it: rank 0, another rank, or all.
 //!
-//! If rank 0 runs below this process, it gets the descriptor itself. So nothing is read that rank 0 does not read, and
-//! a terminal is a terminal. With the terminal of this session rank 0 joins the process group of this command: what a
+//! A single reader that runs below this process gets the descriptor itself. So nothing is read that it does not read,
+//! and a terminal is a terminal. With the terminal of this session it joins the process group of this command: what a
 //! shell does with the job (foreground, background, stop, interrupt) it does with both. Otherwise a thread reads, and
-//! the node of rank 0 writes into a pipe.
+//! the nodes of the readers write into pipes.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Read, Stdin};
@@ -32,7 +32,7 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 /// What to do if standard input cannot be read.
 const ADVICE: &str = "redirect it from a file or a pipe, or say --stdin none";
 
-/// State of standard input while rank 0 reads it.
+/// State of standard input while processes read it.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reading {
     /// Reading failed before the end, which has been reported.
@@ -45,20 +45,20 @@ impl Reading {
     }
 }
 
-/// How rank 0 gets standard input.
+/// How the readers get standard input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StdinSource {
     /// No process reads it.
     None,
-    /// Rank 0 gets the descriptor.
+    /// The only reader gets the descriptor.
     Passed,
-    /// Rank 0 gets the descriptor of the session's terminal, and joins the process group of this command.
+    /// The only reader gets the descriptor of the session's terminal, and joins the process group of this command.
     Terminal,
     /// This command reads it and passes the bytes.
     Fed,
 }
 
-/// The node of rank 0.
+/// The node of the only reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReaderPlace {
     /// This process, which is the only node.
@@ -70,10 +70,10 @@ pub(super) enum ReaderPlace {
 }
 
 impl StdinSource {
-    /// Returns the way to rank 0 at this place.
+    /// Returns the way to a single reader at this place.
     ///
     /// # Errors
-    /// If rank 0 cannot read standard input, since it is a directory.
+    /// If it cannot read standard input, since that is a directory.
     pub(super) fn new(place: ReaderPlace) -> Result<StdinSource, Refused> {
         check()?;
         let stdin = io::stdin();
@@ -95,7 +95,7 @@ impl StdinSource {
         Ok(StdinSource::Fed)
     }
 
-    /// Returns what the domain needs, if rank 0 gets the descriptor.
+    /// Returns what the domain needs, if a reader gets the descriptor.
     ///
     /// # Errors
     /// If this process has no descriptor left.
@@ -115,7 +115,7 @@ fn is_of_session(terminal: &Stdin) -> bool {
     matches!((tcgetsid(terminal), getsid(None)), (Ok(of_terminal), Ok(own)) if of_terminal == own)
 }
 
-/// Rejects a standard input that rank 0 cannot read, before anything is started.
+/// Rejects a standard input that no process can read, before anything is started.
 ///
 /// # Errors
 /// If it is a directory.
@@ -129,14 +129,14 @@ fn check() -> Result<(), Refused> {
     }
 }
 
-/// Reads standard input on a separate thread, as fast as rank 0 takes it. The thread ends with this process, whatever
-/// it waits for.
+/// Reads standard input on a separate thread, as fast as the slowest reader takes it. The thread ends with this
+/// process, whatever it waits for.
 pub(super) fn read(feeder: Feeder) -> Reading {
     let reading = Reading::default();
     let (unread, state) = (feeder.clone(), reading.clone());
     let thread = thread::Builder::new().name("gpc-input".into());
     if thread.spawn(move || feed(&feeder, &state)).is_err() {
-        // If the system provides no thread, the input of rank 0 ends at once.
+        // If the system provides no thread, the input ends at once.
         let _ = unread.feed(Vec::new());
     }
     reading
@@ -157,10 +157,9 @@ fn feed(feeder: &Feeder, state: &Reading) {
             "the processes have not got all of standard input, which cannot be read: {error}: {ADVICE}"
         ));
     }
-    if copied.unwrap_or(true) {
-        // The end of the input. If rank 0 has ended before, that is no error.
-        let _ = feeder.feed(Vec::new());
-    }
+    // The end of the input, also for a process that waits for it after a piece was lost. If all have ended before, that
+    // is no error.
+    let _ = feeder.feed(Vec::new());
 }
 
 /// A terminal, which is read only in the foreground. A process that reads it in the background is stopped by the system
@@ -182,7 +181,7 @@ impl Read for Terminal {
                 continue;
             }
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
-                // Input that is typed at a shell in the meantime is not for rank 0.
+                // Input that is typed at a shell in the meantime is not for the readers.
                 Ok(_) if self.is_foreground() => return Ok(rustix::io::read(&self.0, buffer)?),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -191,17 +190,17 @@ impl Read for Terminal {
     }
 }
 
-/// Forwards input to its end; returns whether rank 0 reads it to the end.
+/// Forwards input to its end, or until no process reads any more.
 ///
 /// # Errors
 /// If the input cannot be read.
-fn copy(stdin: &mut impl Read, feeder: &Feeder) -> io::Result<bool> {
+fn copy(stdin: &mut impl Read, feeder: &Feeder) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK];
     loop {
         match stdin.read(&mut chunk) {
-            Ok(0) => return Ok(true),
-            // Rank 0 has closed its input, or has ended.
-            Ok(count) if feeder.feed(chunk[..count].to_vec()).is_err() => return Ok(false),
+            Ok(0) => return Ok(()),
+            // All readers have closed their input, or have ended.
+            Ok(count) if feeder.feed(chunk[..count].to_vec()).is_err() => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

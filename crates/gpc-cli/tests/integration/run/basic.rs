@@ -87,6 +87,7 @@ fn another_rank_reads_or_all_have_a_copy() {
     let nothing = "d41d8cd98f00b204e9800998ecf8427e";
     assert_ne!(all[0], nothing);
     assert_eq!(reads("--stdin all --nodes 2"), all);
+    one_node_that_reads_nothing_delays_none_of_the_others(&place, &all[0]);
     for words in ["--stdin 2", "--stdin 2 --nodes 2"] {
         assert_eq!(reads(words), [nothing, nothing, &all[0]], "{words}");
     }
@@ -95,6 +96,21 @@ fn another_rank_reads_or_all_have_a_copy() {
     let wrong = ended(place.script("--stdin some", "true"));
     wrong.failed(2, "gpc: --stdin some: write a rank, none or all");
     place.empty();
+}
+
+/// The others waited for ever: the node's refusal of a piece was that of all, and the end of the input was not sent.
+fn one_node_that_reads_nothing_delays_none_of_the_others(place: &Place, sum: &str) {
+    let program = "[ $PMI_RANK = 1 ] && exec true; echo $PMI_RANK $(md5sum)";
+    let mut command = place.script("-n 3 --nodes 3 --stdin all", program);
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    run.write(&"0123456789".repeat(100_000));
+    let ended = run.ended();
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    let mut lines = ended.lines();
+    lines.sort();
+    assert!(lines.len() == 2 && lines[0].starts_with(&format!("0 {sum}")), "{lines:?}");
+    assert!(lines[1].starts_with(&format!("2 {sum}")), "{lines:?}");
 }
 
 /// If a program reads nothing, the command must end although its input does not.
