@@ -43,14 +43,32 @@ fn hosts_of(allocation: &Allocation) -> Result<SlotList, Refused> {
 pub(crate) fn takes_allocation() -> Result<bool, Refused> {
     let variables = environment();
     let Some(allocation) = Allocation::find(&variables) else { return Ok(false) };
-    if allocation.is_task() || RANKS.iter().any(|name| variables.contains_key(*name)) {
+    if is_of_launcher(&allocation, &variables) {
         let system = allocation.system();
         say(&format!(
             "a launcher has started this process within a job of {system}: it stays on this machine; --hosts alloc takes all hosts of the job"
         ));
         return Ok(false);
     }
-    let hosts = hosts_of(&allocation)
+    is_elsewhere(&allocation, &variables)
+}
+
+/// As [`takes_allocation`], without a message. An invalid allocation does not count: the command reports it.
+pub(crate) fn would_take_allocation() -> bool {
+    let variables = environment();
+    Allocation::find(&variables).is_some_and(|allocation| {
+        !is_of_launcher(&allocation, &variables) && is_elsewhere(&allocation, &variables).unwrap_or(false)
+    })
+}
+
+/// Whether a launcher has started this process.
+fn is_of_launcher(allocation: &Allocation, variables: &Variables) -> bool {
+    allocation.is_task() || RANKS.iter().any(|name| variables.contains_key(*name))
+}
+
+/// Whether an allocation has another host than this one.
+fn is_elsewhere(allocation: &Allocation, variables: &Variables) -> Result<bool, Refused> {
+    let hosts = hosts_of(allocation)
         .map_err(|error| Refused::File(format!("{error}; --here stays on this machine")))?;
     let own = variables.get("SLURMD_NODENAME").cloned();
     let own = own.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());

@@ -18,6 +18,7 @@ use clap::CommandFactory as _;
 
 use self::options::{Meaning, OPTIONS};
 use self::translation::{Surroundings, Translation};
+use crate::allocated::would_take_allocation;
 use crate::args::mpiexec::MpiexecArgs;
 use crate::args::{Args, Command};
 use crate::files::read_text;
@@ -49,7 +50,8 @@ pub(crate) fn start(args: &MpiexecArgs) -> CommandResult {
     let timeout = env::var_os(TIMEOUT);
     let read = |file: &OsStr| read_text(Path::new(file), "file of -configfile");
     let variables = variables();
-    let surroundings = Surroundings { timeout: timeout.as_deref(), variables: &variables };
+    let in_allocation = would_take_allocation();
+    let surroundings = Surroundings { timeout: timeout.as_deref(), variables: &variables, in_allocation };
     let translation = translation::translate(&args.words, surroundings, &read);
     let words = match translation.map_err(|error| Refused::Usage(error.to_string()))? {
         Translation::Run { words, verbose } => {

@@ -46,6 +46,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) timeout: Option<&'a OsStr>,
     /// Names of the variables that processes on other hosts get.
     pub(super) variables: &'a [OsString],
+    /// Whether a line that names no host runs on those of an allocation.
+    pub(super) in_allocation: bool,
 }
 
 /// Translates the words after `mpiexec`.
@@ -238,7 +240,8 @@ impl Line {
             Some(seconds) => ("-timeout", Some(seconds)),
             None => ("MPIEXEC_TIMEOUT", surroundings.timeout.map(OsStr::to_owned)),
         };
-        let is_elsewhere = self.shared.iter().any(|(name, _)| HOSTS.contains(name));
+        let is_elsewhere =
+            surroundings.in_allocation || self.shared.iter().any(|(name, _)| HOSTS.contains(name));
         let whole = is_elsewhere && self.environment.unwrap_or(true);
         let own = surroundings.variables.iter().filter(|_| whole);
         let own: Vec<OsString> = own.flat_map(|name| ["--env".into(), name.clone()]).collect();

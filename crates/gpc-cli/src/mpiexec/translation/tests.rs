@@ -18,7 +18,7 @@ fn read(file: &OsStr) -> Result<String, String> {
     }
 }
 
-const AT_HOME: Surroundings<'_> = Surroundings { timeout: None, variables: &[] };
+const AT_HOME: Surroundings<'_> = Surroundings { timeout: None, variables: &[], in_allocation: false };
 
 fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
@@ -158,6 +158,19 @@ fn processes_on_other_hosts_get_the_variables_of_this_command() {
     assert_eq!(run("-genvnone -hosts a p"), "--hosts a p");
     assert_eq!(run("-genvlist B -hosts a p"), "--hosts a --env B p");
     assert_eq!(run("-n 2 p"), "-n 2 p", "they have them already");
+}
+
+/// In a job of a batch system `gpc run` takes the hosts of the job by itself: the variables were missing there.
+#[test]
+fn processes_in_an_allocation_get_the_variables_as_with_hosts() {
+    let variables = ["A", "B"].map(OsString::from);
+    let surroundings = Surroundings { variables: &variables, in_allocation: true, ..AT_HOME };
+    let run = |line: &str| match translate(&words(line), surroundings, &read) {
+        Ok(Translation::Run { words, .. }) => words.join(OsStr::new(" ")).into_string().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run("-n 2 p : q"), "--env A --env B -n 2 p : --env A --env B q");
+    assert_eq!(run("-genvnone -n 2 p"), "-n 2 p");
 }
 
 fn word() -> impl Strategy<Value = OsString> {
