@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::{Clock, TimeLimit};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::say;
 
@@ -42,24 +42,26 @@ fn started(command: &OsStr, pids: &[u32]) -> io::Result<Child> {
     shell.stdin(Stdio::null()).stdout(io::stderr()).process_group(0).spawn()
 }
 
-/// Returns the status; `None` if the command was killed.
+/// Returns the status; `None` if the command was killed. Nothing that it started in its process group is left.
 fn waited(
     mut child: Child,
     limit: &TimeLimit,
     mut ends: impl FnMut() -> bool,
 ) -> io::Result<Option<ExitStatus>> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+    let shell = Pid::from_child(&child);
+    // Ends with the command or at its time limit.
+    let has_ended = loop {
+        let ended =
+            waitid(WaitId::Pid(shell), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
+        match ended {
+            Ok(None) if !limit.is_over() && !ends() => thread::sleep(POLL_INTERVAL),
+            ended => break ended.map(|status| status.is_some()),
         }
-        if limit.is_over() || ends() {
-            // The shell's process group has what it started.
-            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-            child.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
+    };
+    // The shell's process group has what it started. Until the wait below no other group can have its number.
+    let _ = kill_process_group(shell, Signal::KILL);
+    let status = child.wait()?;
+    Ok(has_ended?.then_some(status))
 }
 
 #[cfg(test)]
@@ -82,5 +84,22 @@ mod tests {
         assert!(waited(child, &clock.limit(Duration::ZERO), || false).unwrap().is_none());
         let child = started(OsStr::new("exit 3"), &[]).unwrap();
         assert_eq!(waited(child, &clock.limit(LIMIT), || false).unwrap().unwrap().code(), Some(3));
+    }
+
+    /// What the shell had left in the background stayed for ever.
+    #[test]
+    fn nothing_in_the_background_outlives_the_command() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("pid");
+        let clock = Clock::system();
+        let command = format!("sleep 1000 & echo $! > {}", file.display());
+        run(OsStr::new(&command), &[], &clock, || false);
+        let status = format!("/proc/{}/status", fs::read_to_string(&file).unwrap().trim());
+        let runs = || fs::read_to_string(&status).is_ok_and(|text| !text.contains("State:\tZ"));
+        let limit = clock.limit(LIMIT);
+        while runs() {
+            assert!(!limit.is_over(), "it still runs");
+            thread::yield_now();
+        }
     }
 }

@@ -118,11 +118,7 @@ impl RunPlan {
         let nodes = nodes(args)?;
         let ranks =
             args.placement.rank_file.as_ref().map(|path| places(path, &nodes.hosts()?)).transpose()?;
-        let default = match (&nodes, &ranks) {
-            (_, Some(ranks)) if programs.len() == 1 => u32::try_from(ranks.len()).unwrap_or(u32::MAX),
-            (NodePlacement::Hosts(hosts), None) => u32::try_from(hosts.hosts.slots()).unwrap_or(u32::MAX),
-            _ => 1,
-        };
+        let default = default_count(&nodes, ranks.as_ref().map(Vec::len), programs.len());
         let count: u64 = programs.iter().map(|program| u64::from(program.n.unwrap_or(default))).sum();
         if count > u64::from(limits.group) {
             return Err(format!("{count} processes: a group has at most {}", limits.group).into());
@@ -199,6 +195,18 @@ impl RunPlan {
     }
 }
 
+/// Returns the number of processes of a program without `-n`. Only a single program has all ranks of a file, or all
+/// slots.
+fn default_count(nodes: &NodePlacement, ranks: Option<usize>, programs: usize) -> u32 {
+    let count = match (nodes, ranks) {
+        _ if programs != 1 => 1,
+        (_, Some(ranks)) => ranks as u64,
+        (NodePlacement::Hosts(hosts), None) => hosts.hosts.slots(),
+        _ => 1,
+    };
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// Rejects what needs the processes on this machine, since they run on other nodes.
 fn check_far(args: &RunArgs, output: &OutputPlan) -> Result<(), Refused> {
     if output.has_host() {
@@ -265,15 +273,16 @@ fn over(args: &RunArgs) -> Result<OverArgs, Refused> {
 }
 
 fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
+    if args.peers.is_none() && args.trust.secret_file.is_some() {
+        return Err(
+            "--secret-file goes with --peers FILE: for nodes that this command starts, a secret is drawn"
+                .into(),
+        );
+    }
     if let Some((plan, hosts)) = over(args)?.plan_of_hosts()? {
         return Ok(NodePlacement::Hosts(Box::new(HostNodes { plan, hosts })));
     }
     let (Some(path), Some(me)) = (&args.peers, args.id) else {
-        if args.trust.secret_file.is_some() {
-            return Err(
-                "--secret-file goes with --peers FILE: nodes that are started here draw a secret".into()
-            );
-        }
         return Ok(match args.nodes {
             None | Some(1) => NodePlacement::OwnNode,
             Some(count) => NodePlacement::Launched(count),
@@ -289,4 +298,36 @@ fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
     })?;
     trust.check_listen(&listen)?;
     Ok(NodePlacement::Joined(Box::new(RunningNodes { me, listen, peers, trust })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn plan(line: &str) -> Result<RunPlan, Refused> {
+        match Args::read(line.split(' ')) {
+            Ok(Args { command: Command::Run(args) }) => RunPlan::new(&args),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    /// Each of several programs got all slots.
+    #[test]
+    fn only_a_single_program_has_all_slots_by_default() {
+        let counts =
+            |line: &str| -> Vec<u32> { plan(line).unwrap().specs.iter().map(|spec| spec.count).collect() };
+        assert_eq!(counts("gpc run --hosts a:2,b:2 p"), [4]);
+        assert_eq!(counts("gpc run --hosts a:2,b:2 p : q"), [1, 1]);
+        assert_eq!(counts("gpc run --hosts a:2,b:2 -n 3 p : q"), [3, 1]);
+    }
+
+    /// With hosts it was ignored.
+    #[test]
+    fn a_secret_goes_with_nodes_that_run_already() {
+        for line in ["gpc run --secret-file f p", "gpc run --secret-file f --hosts a p"] {
+            let why = plan(line).unwrap_err().to_string();
+            assert!(why.starts_with("--secret-file goes with --peers FILE"), "{line}: {why}");
+        }
+    }
 }
