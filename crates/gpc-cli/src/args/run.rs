@@ -94,7 +94,7 @@ pub struct RunArgs {
 /// A program, the number of its processes, and their environment. Another program follows each `:`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct ProgramArgs {
-    /// Number of processes; 1 by default, and with --hosts one for each slot of the hosts
+    /// Number of processes; 1 by default, and with --hosts and a single program one for each slot
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     pub n: Option<u32>,
 

@@ -86,11 +86,11 @@ fn input_output_and_the_status_go_through_links_that_the_head_has_opened() {
     let ended = run.ended();
     assert_eq!((ended.status, ended.err.as_str()), (9, "gpc: g1.2: ended with status 9\n"));
     assert_eq!(ended.lines(), ["[g1.0] 0 200000", "[g1.1] 1 0", "[g1.2] 2 0"]);
-    // Two programs, with a number of processes for one of them.
-    let words = ["--hosts", "a,b", "-n", "1", "echo", "one", ":", "echo", "two"];
+    // Of two programs none has all slots by default.
+    let words = ["--hosts", "a:2,b", "echo", "one", ":", "echo", "two"];
     let rsh = stand_in(&place);
     let both = super::support::ended(place.gpc(["run", "--rsh", &rsh].into_iter().chain(words)));
-    both.well(["one", "two", "two"]);
+    both.well(["one", "two"]);
     place.nothing_left();
 }
 
