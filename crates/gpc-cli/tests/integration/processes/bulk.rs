@@ -113,9 +113,12 @@ fn processes_without_a_descriptor_to_spare_pass_data_on_all_the_same() {
         "call digest -n 4 --tree chain --link shm --forward-first --time-limit 5m --output json --data {}",
         data.path().display()
     ));
-    // A node that has mapped data has its links; before, it needs descriptors.
-    let has_data = |node: Process| String::from_utf8_lossy(&node.read("maps")).contains("memfd:gpc-data");
-    until("data pass", || call.find_node(3).is_some_and(has_data));
+    // What a node opens with its first function: a guard of functions, of which the thread is the last part.
+    let is_guarded = |id| {
+        let node: Option<Process> = call.find_node(id);
+        node.is_some_and(|node| node.thread_names().contains(&"gpc-guard\n".to_owned()))
+    };
+    until("data pass", || [1, 2, 3].into_iter().all(is_guarded));
     [1, 2, 3].iter().for_each(|&id| call.node(id).take_descriptors_away());
     let ended = call.end();
     assert_eq!((ended.code(), coverage(&ended.json())), (Some(0), [4, 0, 0, 0]), "{}", ended.stderr);

@@ -263,7 +263,8 @@ impl Process {
 }
 
 impl Process {
-    /// Leaves the process one descriptor in addition to its permanent ones, without those of data.
+    /// Leaves the process two descriptors in addition to its permanent ones, without those of data: one for memory that
+    /// it creates, and one for memory that comes meanwhile. It can keep neither.
     pub(crate) fn take_descriptors_away(&self) {
         let number = |entry: fs::DirEntry| {
             let of_data = fs::read_link(entry.path()).ok()?.to_string_lossy().contains("gpc-data");
@@ -271,7 +272,7 @@ impl Process {
         };
         let open = fs::read_dir(self.proc.join("fd")).unwrap().filter_map(Result::ok);
         let kept: BTreeSet<u64> = open.filter_map(number).collect();
-        let free = (0..).find(|number| !kept.contains(number)).unwrap();
+        let free = (0..).filter(|number| !kept.contains(number)).nth(1).unwrap();
         let limit = Rlimit { current: Some(free + 1), ..getrlimit(Resource::Nofile) };
         prlimit(Some(self.pid), Resource::Nofile, limit).unwrap();
     }
