@@ -79,7 +79,7 @@ fn is_elsewhere(allocation: &Allocation, variables: &Variables) -> Result<bool, 
 /// Returns the hosts of the allocation.
 ///
 /// # Errors
-/// If there is none, or it is invalid.
+/// If this process is in no allocation, or the allocation is invalid.
 pub(crate) fn hosts_of_allocation() -> Result<SlotList, Refused> {
     let none = || {
         let variables = BatchSystem::VARIABLES;

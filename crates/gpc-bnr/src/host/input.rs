@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use crate::names::{GroupId, Member, Rank};
 
-/// Standard input of a command, which rank 0 gets itself: it reads no more than it needs, and a terminal is a terminal.
+/// The descriptor of a command's standard input, for the only process that reads it. The process reads no more than it
+/// needs, and a terminal is a terminal.
 #[derive(Debug)]
 pub struct HostInput {
     /// The descriptor.

@@ -133,7 +133,7 @@ impl Starter {
             let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
             let (host, cpus) = (host.trim_end(), topology::shown(&bound.cpus));
             let line = format!("gpc: {} on host {host}: cpus {cpus} ({})\n", program.member, bound.object);
-            // The pipe is empty, so it takes the line. If its reader has gone, nobody misses the line.
+            // The pipe is empty, so it takes the line. The write fails only if the reader has gone.
             let _ = rustix::io::write(stderr, line.as_bytes());
         }
         Ok((binding.to != BindTo::Nothing).then_some(bound))

@@ -43,8 +43,8 @@ impl Launcher {
         if is_command("srun") && are_of_slurm(hosts) { Launcher::Slurm } else { Launcher::Ssh }
     }
 
-    /// Returns the words of the command, with `{host}` for the host; none of them for processes of this machine, and
-    /// `None` for the default.
+    /// Returns the words of the command, with `{host}` for the host. The list is empty if the processes run on this
+    /// machine; `None` stands for the default.
     ///
     /// PBS's own `pbsdsh` and `pbs_tmrsh` cannot be used: they pass neither standard input nor standard output on.
     ///

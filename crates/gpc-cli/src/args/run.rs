@@ -31,7 +31,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub first: ProgramArgs,
 
-    /// Where output goes, and what is printed with it.
+    /// Files and prefixes of output.
     #[command(flatten)]
     pub output: RunOutputArgs,
 

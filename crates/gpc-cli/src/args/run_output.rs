@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-/// Where output goes, and what is printed with it.
+/// Files and prefixes of output.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct RunOutputArgs {
     /// Prefix each line of output with the group and rank that wrote it, such as `[g1.3] `; with =rank `[3] `

@@ -1,4 +1,4 @@
-//! The processes of a copy, one on each host, and what has become of each.
+//! The processes of a copy, one on each host, and the failures of hosts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -94,7 +94,7 @@ impl Drop for Incoming {
 /// Where a file of this name goes: into the destination if that is a folder, or in its place.
 ///
 /// # Errors
-/// If the destination has to be a folder and is none.
+/// If the destination must be a folder, and is not.
 pub(super) fn target(to: &Path, name: &std::ffi::OsStr, into: bool) -> Result<PathBuf, String> {
     match (to.is_dir(), into) {
         (true, _) => Ok(to.join(name)),

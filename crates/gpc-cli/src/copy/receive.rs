@@ -65,7 +65,7 @@ enum State {
     Over,
 }
 
-/// A file, and what has come of it.
+/// An incoming file, and which of its bytes have arrived.
 struct Arriving {
     incoming: Option<Incoming>,
     extent: Extent,

@@ -17,7 +17,7 @@ use super::receive::{TAKE, has_no_length};
 use crate::Failure;
 use crate::refused::Refused;
 
-/// Length of a piece, bytes. It is more than what is in transit in a chain of dozens of hosts.
+/// Length of a piece, bytes. A chain of dozens of hosts has fewer bytes in transit.
 const PIECE: u64 = 16 << 20;
 
 /// Pieces under way at once: this process holds as many in memory.

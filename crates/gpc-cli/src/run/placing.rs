@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 8;
 /// has the nodes with the names of their hosts.
 ///
 /// # Errors
-/// If the file cannot be read or is not a rank file, or names a host that is none of the nodes.
+/// If the file cannot be read or is not a rank file, or names a host on which no node runs.
 pub(super) fn places(path: &Path, known: &[(Id, String)]) -> Result<Vec<String>, Refused> {
     let refused = |why: String| Refused::File(format!("rank file {}: {why}", shown(path)));
     let text = read_text(path, "rank file").map_err(Refused::File)?;
@@ -27,7 +27,7 @@ pub(super) fn places(path: &Path, known: &[(Id, String)]) -> Result<Vec<String>,
             let more = if known.len() > NAMED_MAX { " and others" } else { "" };
             let names = names.join(", ");
             return Err(refused(format!(
-                "rank {rank} is to run on {}, which is none of the hosts: {names}{more}; add it to --hosts",
+                "rank {rank} is to run on {}, and the hosts are {names}{more}: add it to --hosts",
                 place.host
             )));
         };

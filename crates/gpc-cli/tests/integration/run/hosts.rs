@@ -272,7 +272,7 @@ fn a_rank_file_places_each_rank() {
         (0, Some((own.to_string().as_str(), "listed")))
     );
     for (text, words, status, why) in [
-        ("rank 0=c", "", 1, "rank 0 is to run on c, which is none of the hosts: a, b; add it to --hosts"),
+        ("rank 0=c", "", 1, "rank 0 is to run on c, and the hosts are a, b: add it to --hosts"),
         ("rank 0=a slot=0:1", "", 1, "line 1: `slot=0:1`: write processors"),
         ("rank 0=a", "-n 2", 2, "2 processes: --rank-file places 1 ranks"),
         ("rank 0=a slot=1023", "", 1, "cannot bind it: processors 1023 are not all among those"),
