@@ -26,6 +26,7 @@ pub(super) mod run;
 pub(super) mod run_limit;
 #[cfg(feature = "bnr")]
 pub(super) mod run_output;
+mod target;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};

@@ -61,7 +61,8 @@
 //! | `secret`, `trust` | `gpc secret`; which peers a node links with |
 //! | `builtin` | functions of every `gpc` node: `digest`, `facts`, `fail`, `fill`, `sleep`, `sum` |
 //! | `output` | outcome of a call: `table`, `json`, `columns`, `units` |
-//! | `files`, `stdout`, `logs` | files that users name; standard output; logs |
+//! | `files`, `unnamed` | files that users name; files without a name |
+//! | `stdout`, `logs` | standard output; logs |
 //! | `duration`, `wait`, `quantile`, `xml` | text of durations and of wait modes; percentiles; escapes |
 //! | `interrupt`, `init`, `limits` | signals; process number 1 of a container; errors of the process's limits |
 //! | `inherited` | finds standard descriptors that were closed before the start (`unsafe`) |
@@ -116,6 +117,7 @@ mod stdout;
 mod tree;
 mod tree_choice;
 pub mod trust;
+mod unnamed;
 mod usage;
 mod wait;
 mod xml;

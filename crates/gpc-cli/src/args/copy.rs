@@ -4,11 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use chained_gpc::bootstrap::SlotList;
-use gpc_trees::Id;
 
-use super::over::OVER_HEADING;
-use super::trust::TRUST_HEADING;
-use super::{OverArgs, TrustArgs};
+use super::target::TargetArgs;
 use crate::duration::Span;
 use crate::tree_choice::CallTreeName;
 
@@ -38,21 +35,9 @@ pub struct CopyArgs {
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
-    /// Copy to the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`
-    #[arg(long, value_name = "FILE", requires = "id")]
-    pub peers: Option<PathBuf>,
-
-    /// With --peers: id of this process
-    #[arg(long, value_name = "I", requires = "peers")]
-    pub id: Option<Id>,
-
-    /// Nodes that this node links with over TCP.
-    #[command(flatten, next_help_heading = TRUST_HEADING)]
-    pub trust: TrustArgs,
-
-    /// Processes on other hosts.
-    #[command(flatten, next_help_heading = OVER_HEADING)]
-    pub over: OverArgs,
+    /// Hosts or nodes.
+    #[command(flatten)]
+    pub target: TargetArgs,
 }
 
 pub(super) const COPY_EXAMPLES: &str = "\

@@ -1,18 +1,14 @@
 //! Arguments of `gpc exec`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpc_trees::Id;
 
-use super::over::OVER_HEADING;
 use super::placement::PlacementArgs;
 use super::run::{OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use super::run_limit::RunLimitArgs;
 use super::run_output::RunOutputArgs;
-use super::trust::TRUST_HEADING;
-use super::{OverArgs, TrustArgs};
+use super::target::TargetArgs;
 use crate::duration::Span;
 
 /// Arguments of `gpc exec`.
@@ -43,21 +39,9 @@ pub struct ExecArgs {
     #[arg(long, value_name = "SCRIPT", conflicts_with = "words")]
     pub shell: Option<OsString>,
 
-    /// Execute on the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`
-    #[arg(long, value_name = "FILE", requires = "id")]
-    pub peers: Option<PathBuf>,
-
-    /// With --peers: id of this process
-    #[arg(long, value_name = "I", requires = "peers")]
-    pub id: Option<Id>,
-
-    /// Nodes that this node links with over TCP.
-    #[command(flatten, next_help_heading = TRUST_HEADING)]
-    pub trust: TrustArgs,
-
-    /// Hosts.
-    #[command(flatten, next_help_heading = OVER_HEADING)]
-    pub over: OverArgs,
+    /// Hosts or nodes.
+    #[command(flatten)]
+    pub target: TargetArgs,
 
     /// Command and its arguments, as they are: no shell reads them
     #[arg(value_name = "COMMAND", required_unless_present = "shell", trailing_var_arg = true, num_args = 1..)]
@@ -118,10 +102,10 @@ impl ExecArgs {
             pmi_port: false,
             here: false,
             nodes: None,
-            peers: self.peers.clone(),
-            id: self.id,
-            trust: self.trust.clone(),
-            over: self.over.clone(),
+            peers: self.target.peers.clone(),
+            id: self.target.id,
+            trust: self.target.trust.clone(),
+            over: self.target.over.clone(),
         }
     }
 }

@@ -9,8 +9,9 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, linkat};
+
+use crate::unnamed::unnamed;
 
 /// Where a process finds its open files by name.
 const OPEN_FILES: &str = "/proc/self/fd";
@@ -38,14 +39,10 @@ impl Incoming {
         };
         let hidden = format!(".gpc-{mark:016x}");
         let (meanwhile, target, mode) = (folder.join(hidden), target.to_owned(), mode & 0o777);
-        if fs::exists(OPEN_FILES).unwrap_or(false) {
-            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-            match open(folder, flags, Mode::from_raw_mode(mode)) {
-                Ok(file) => return Ok(Incoming { file: file.into(), target, meanwhile, has_name: false }),
-                // The file system or the kernel has no such files.
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if fs::exists(OPEN_FILES).unwrap_or(false)
+            && let Some(file) = unnamed(folder, mode)?
+        {
+            return Ok(Incoming { file, target, meanwhile, has_name: false });
         }
         let file = File::options().write(true).create_new(true).mode(mode).open(&meanwhile)?;
         Ok(Incoming { file, target, meanwhile, has_name: true })

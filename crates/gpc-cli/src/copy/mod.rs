@@ -78,15 +78,15 @@ pub(super) fn run(args: &CopyArgs) -> CommandResult {
 
 impl CopyPlan {
     fn new(args: &CopyArgs) -> Result<CopyPlan, Refused> {
-        args.over.check_one_each()?;
-        let place = match (args.over.plan_of_hosts()?, &args.peers, args.id) {
+        args.target.over.check_one_each()?;
+        let place = match (args.target.over.plan_of_hosts()?, &args.target.peers, args.target.id) {
             (Some((mut plan, _)), None, None) => {
                 plan.partial = true;
                 Where::Started(Box::new(plan))
             }
             (None, Some(path), Some(me)) => {
                 let peers = read_peers(path).map_err(Refused::File)?;
-                let trust = Trust::read(&args.trust, me, &peers)?;
+                let trust = Trust::read(&args.target.trust, me, &peers)?;
                 Where::Joined { me, peers, trust }
             }
             _ => return Err("say where to copy with --hosts LIST, or with --peers FILE --id I".into()),

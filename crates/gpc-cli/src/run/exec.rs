@@ -82,7 +82,7 @@ pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
 
 /// The run that this is: one process on each host, hosts that cannot be reached are left out.
 fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
-    args.over.check_one_each()?;
+    args.target.over.check_one_each()?;
     let run = args.to_run();
     let mut plan = RunPlan::of(std::slice::from_ref(&run.first), &run)?;
     match &mut plan.nodes {
@@ -92,7 +92,7 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
         NodePlacement::Joined(_) => {}
         NodePlacement::Hosts(hosts) => {
             hosts.plan.partial = true;
-            if args.over.fan_out.is_none() {
+            if args.target.over.fan_out.is_none() {
                 hosts.plan.fan_out = FAN_OUT;
             }
         }

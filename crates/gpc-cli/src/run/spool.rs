@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ring::digest::{Context, SHA256};
-use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
+
+use crate::unnamed::unnamed;
 
 /// Most bytes that stay in memory: those of the usual one-line answers of some thousand hosts are a few megabytes.
 const SHORT: usize = 64 << 10;
@@ -42,7 +43,7 @@ impl Spool {
         }
         self.short.extend_from_slice(bytes);
         if self.short.len() > SHORT {
-            let mut file = unnamed(&std::env::temp_dir()).map_err(no_room)?;
+            let mut file = temporary(&std::env::temp_dir()).map_err(no_room)?;
             file.write_all(&std::mem::take(&mut self.short)).map_err(no_room)?;
             self.long = Some(file);
         }
@@ -94,21 +95,17 @@ impl Spool {
     }
 }
 
-/// Makes a file that goes with this process.
-fn unnamed(folder: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    match open(folder, flags | OFlags::TMPFILE, mode) {
-        // The file system or the kernel has no files without names.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
-        made => return Ok(made?.into()),
+/// Creates a file that ends with this process.
+fn temporary(folder: &Path) -> io::Result<File> {
+    if let Some(file) = unnamed(folder, 0o600)? {
+        return Ok(file);
     }
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("gpc-exec-{}-{number}", std::process::id()));
-    let file = open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
+    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(&path)?;
-    Ok(file.into())
+    Ok(file)
 }
 
 fn no_room(error: io::Error) -> io::Error {
