@@ -643,6 +643,17 @@ mod tests {
         }
     }
 
+    /// Lines of 101 columns wrapped, and their last word had a line of its own.
+    #[test]
+    fn no_text_is_wider_than_the_help() {
+        let texts = [copy::COPY_EXAMPLES, CALL_EXAMPLES, EXAMPLES];
+        #[cfg(feature = "bnr")]
+        let texts = [&texts[..], &[exec::EXEC_EXAMPLES, run::RUN_EXAMPLES]].concat();
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+
     #[test]
     fn a_tree_is_named_or_checked() {
         let Ok(Command::Tree(args)) = read("tree kary:8 64 --format svg") else { panic!("that is a tree") };

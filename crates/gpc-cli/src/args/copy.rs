@@ -41,8 +41,8 @@ pub struct CopyArgs {
 }
 
 pub(super) const COPY_EXAMPLES: &str = "\
-The files go through a tree of hosts: each host passes on what it receives while it writes it. Each
-piece is compared by its SHA-256, and a file replaces the old one only when it is complete. A host
+The files go through a tree of hosts: each host passes on what it receives while it writes. The
+SHA-256 of each piece is compared, and a file replaces the old one when it is complete. A host
 that fails is named, and the others go on; the exit status is then 1.
 
 Examples:

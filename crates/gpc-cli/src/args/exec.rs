@@ -15,6 +15,10 @@ use crate::duration::Span;
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = EXEC_EXAMPLES, override_usage = EXEC_USAGE)]
 pub struct ExecArgs {
+    /// Command and its arguments, as they are: no shell reads them
+    #[arg(value_name = "COMMAND", required_unless_present = "shell", trailing_var_arg = true, num_args = 1..)]
+    pub words: Vec<OsString>,
+
     /// Print equal outputs once, under the names of their hosts, when all hosts have ended
     #[arg(long)]
     pub fold: bool,
@@ -42,10 +46,6 @@ pub struct ExecArgs {
     /// Hosts or nodes.
     #[command(flatten)]
     pub target: TargetArgs,
-
-    /// Command and its arguments, as they are: no shell reads them
-    #[arg(value_name = "COMMAND", required_unless_present = "shell", trailing_var_arg = true, num_args = 1..)]
-    pub words: Vec<OsString>,
 }
 
 /// Who reads standard input.
@@ -62,12 +62,12 @@ gpc exec --hosts <LIST> [OPTIONS] [--] <COMMAND> [ARGS]...
        gpc exec --hosts <LIST> [OPTIONS] --shell <SCRIPT>";
 
 pub(super) const EXEC_EXAMPLES: &str = "\
-Each line of output has the name of its host, as it comes: `b12: ...`. Commands start where the remote
-shell starts, with the environment that it gives them. Without --fan-out, up to 64 hosts are reached from
-here, and more through those. Slots do not count.
+Each line of output has the name of its host, as it comes: `b12: ...`. Commands start where the
+remote shell starts, with the environment that it gives them. Without --fan-out, up to 64 hosts
+are reached from here, and more through those. Slots do not count.
 
-The exit status is the greatest of all hosts: 128 + N where signal N ended a command, 127 where there
-is none of that name, 255 where a host cannot be reached.
+The exit status is the greatest of all hosts: 128 + N if signal N ended a command, 127 if there
+is no such command, 255 if a host cannot be reached.
 
 Examples:
   gpc exec --hosts b[01-64] uname -r             b01: 6.1.0, ...

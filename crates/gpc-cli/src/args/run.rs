@@ -155,11 +155,11 @@ pub enum EnvForKind {
 pub(super) const RUN_USAGE: &str = "\
 gpc run [-n <N>] [OPTIONS] <PROGRAM> [ARGS]... [: [-n <N>] [--env K=V] [--wdir D] <PROGRAM> [ARGS]...]...";
 
-const RUN_EXAMPLES: &str = "\
+pub(super) const RUN_EXAMPLES: &str = "\
 The processes are one group, whose ranks go through the programs in the order in which they stand
 here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
-by the crate gpc-bnr. Programs of Open MPI need PMIx, and end the job with status 1. Rank 0 reads the
-standard input of this command, the others read nothing, unless --stdin names others.
+by the crate gpc-bnr. Programs of Open MPI need PMIx, and end the job with status 1. Rank 0 reads
+the standard input of this command, and the others read nothing, unless --stdin says otherwise.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT are sent on to all processes, and SIGTSTP as
 SIGSTOP; a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9,
