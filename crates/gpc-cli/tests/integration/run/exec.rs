@@ -34,11 +34,15 @@ impl Hosts {
 
     /// Starts `gpc exec` on hosts, with a script of their shell: a file, so that the line needs no quotes.
     fn start(&self, hosts: &str, script: &str) -> Gpc {
+        self.start_with(hosts, script, b"")
+    }
+
+    fn start_with(&self, hosts: &str, script: &str, input: &[u8]) -> Gpc {
         let path = self.folder.path().join("script");
         fs::write(&path, script).unwrap();
         let rsh = self.folder.path().join("rsh");
         let line = format!("exec --hosts {hosts} --rsh {} -- sh {}", rsh.display(), path.display());
-        Gpc::start(&line)
+        Gpc::start_with(&line, input)
     }
 
     fn run(&self, hosts: &str, script: &str) -> Ended {
@@ -182,13 +186,13 @@ fn nothing_is_left_when_the_command_or_a_host_is_killed() {
         exec.process().kill(signal);
         exec.end_soon();
     }
-    let exec =
-        hosts.start("b[1-2] --fan-out 2", "echo up >&2; [ $HOST != b1 ] || exec sleep 1000; echo done");
+    // Input comes when all commands are known to run: a start that breaks off ends all.
+    let script = "read -r go; echo up >&2; [ $HOST != b1 ] || exec sleep 1000; echo done";
+    let exec = hosts.start_with("b[1-2] --fan-out 2 --stdin all", script, b"go\n");
     let agent = |exec: &Gpc| {
         let has = |name: &String| name == "gpc-1\n";
         exec.processes().into_iter().find(|process| process.thread_names().iter().any(has))
     };
-    // What a command writes comes after the news that it was started: a start that breaks off ends all.
     ["b1: up", "b2: up"].iter().for_each(|line| exec.until_said(line));
     agent(&exec).expect("it is there").kill(Signal::KILL);
     let ended = exec.end_soon();
