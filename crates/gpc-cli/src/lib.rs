@@ -63,7 +63,8 @@
 //! | `output` | outcome of a call: `table`, `json`, `columns`, `units` |
 //! | `files`, `unnamed` | files that users name; files without a name |
 //! | `stdout`, `logs` | standard output; logs |
-//! | `duration`, `wait`, `quantile`, `xml` | text of durations and of wait modes; percentiles; escapes |
+//! | `duration`, `wait`, `words` | text of durations and of wait modes; words of a line |
+//! | `quantile`, `xml` | percentiles; escapes |
 //! | `interrupt`, `init`, `limits` | signals; process number 1 of a container; errors of the process's limits |
 //! | `inherited` | finds standard descriptors that were closed before the start (`unsafe`) |
 //! | `allocator` | mimalloc for `gpc sim`, otherwise the system's allocator (`unsafe`) |
@@ -120,6 +121,7 @@ pub mod trust;
 mod unnamed;
 mod usage;
 mod wait;
+mod words;
 mod xml;
 
 use std::env;

@@ -11,6 +11,7 @@ use crate::duration::Span;
 use crate::files::{read_peers, read_text, shown};
 use crate::launching::AGENT;
 use crate::refused::Refused;
+use crate::words::split;
 use chained_gpc::bootstrap::{HostListError, HostSlots, SlotList, read_host_file};
 use gpc_launch::program_file;
 use gpc_launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
@@ -221,23 +222,10 @@ impl FromStr for Words {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Words, Self::Err> {
-        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-        for character in text.chars() {
-            match (quote, character) {
-                (Some(open), _) if open == character => quote = None,
-                (None, '\'' | '"') => {
-                    quote = Some(character);
-                    word.get_or_insert_default();
-                }
-                (None, _) if character.is_whitespace() => words.extend(word.take().map(OsString::from)),
-                _ => word.get_or_insert_default().push(character),
-            }
-        }
-        words.extend(word.map(OsString::from));
-        match (quote, words.is_empty()) {
-            (Some(_), _) => Err("a quote is not closed"),
-            (_, true) => Err("a command has a word at least, such as ssh"),
-            _ => Ok(Words(words)),
+        let words = split(text, false).map_err(|_| "a quote is not closed")?;
+        match words.is_empty() {
+            true => Err("a command has a word at least, such as ssh"),
+            false => Ok(Words(words.into_iter().map(OsString::from).collect())),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! `#` begins a comment where a word would begin. A `\` at the end of a line continues it. Quotes (`'`, `"`) keep
 //! spaces in a word.
 
+use crate::words::split;
+
 /// A fault of the file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: the quote {quote} has no end")]
@@ -27,33 +29,13 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, OpenQuote> {
             line.push(' ');
             line.push_str(more.trim_end());
         }
-        let words = split(&line).map_err(|quote| OpenQuote { line: number, quote })?;
+        let words = split(&line, true).map_err(|quote| OpenQuote { line: number, quote })?;
         if !words.is_empty() && !all.is_empty() {
             all.push(":".into());
         }
         all.extend(words);
     }
     Ok(all)
-}
-
-/// Splits a line; an error is the quote without an end.
-fn split(line: &str) -> Result<Vec<String>, char> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for letter in line.chars() {
-        match quote {
-            Some(open) if letter == open => quote = None,
-            Some(_) => word.get_or_insert_default().push(letter),
-            None if letter == '\'' || letter == '"' => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            None if letter.is_whitespace() => words.extend(word.take()),
-            None if letter == '#' && word.is_none() => return Ok(words),
-            None => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    quote.map_or(Ok(words), Err)
 }
 
 #[cfg(test)]
