@@ -83,9 +83,10 @@ impl Domain {
         }
     }
 
-    /// Learns deaths seen by this node, and delivers them to all other nodes.
-    pub(super) fn spread(&mut self, deaths: Vec<Death>) {
-        let news = self.learn(&deaths);
+    /// Learns deaths, and passes on the new ones: to the head, which delivers them to all other nodes. So a node needs
+    /// no link to every other one, and deaths of many nodes take one call together.
+    pub(super) fn spread(&mut self, deaths: &[Death]) {
+        let news = self.learn(deaths);
         self.deaths.undelivered.waiting.extend(news);
         self.deliver_deaths();
     }
@@ -100,8 +101,9 @@ impl Domain {
         let known = groups.iter().filter_map(|group| self.deaths.known.get(group));
         let mut deaths: Vec<Death> = known.flat_map(|known| known.iter().take(DEATHS_MAX).copied()).collect();
         deaths.extend(waiting);
+        let receivers = if self.head.is_some() { self.others() } else { vec![self.head_id()] };
         self.deaths.undelivered.in_flight =
-            self.deliver(self.others(), Order::Died(deaths), Continuation::Nothing);
+            self.deliver(receivers, Order::Died(deaths), Continuation::Nothing);
     }
 
     /// A call has ended. If it delivered deaths, the next ones are sent.

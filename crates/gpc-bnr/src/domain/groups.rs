@@ -420,7 +420,7 @@ impl Domain {
         if let Some(starter) = known.start.starter.take() {
             let errors = known.errors_of_all();
             let never = self.never_started(group);
-            self.spread(never);
+            self.spread(&never);
             self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
         }
         killers.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Done)));

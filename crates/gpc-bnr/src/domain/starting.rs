@@ -118,7 +118,7 @@ impl Domain {
             Report::NotStarted(failed)
         };
         self.send_report(origin, group, report);
-        self.spread(never);
+        self.spread(&never);
         self.end_unseen(group);
         self.clear_if_ended(group);
     }
@@ -133,7 +133,7 @@ impl Domain {
         process.ended = true;
         process.log = Log::default();
         let finalized = process.finalized || !process.takes_part;
-        self.spread(vec![Death { member, exit, finalized }]);
+        self.spread(&[Death { member, exit, finalized }]);
         self.clear_if_ended(member.group);
     }
 

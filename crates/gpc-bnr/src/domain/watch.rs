@@ -133,7 +133,7 @@ impl Domain {
         self.lost.extend(&news);
         self.deliver(self.others(), Order::Lost(news.clone()), Continuation::Nothing);
         let deaths = self.deaths_of_lost(&news);
-        self.spread(deaths);
+        self.spread(&deaths);
         self.meetings_after_loss(&news);
     }
 

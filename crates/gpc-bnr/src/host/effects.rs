@@ -306,7 +306,7 @@ impl Engine {
             ids: others,
             data: Bytes::new(),
             partial: true,
-            limit: END_LIMIT,
+            limit: STREAM_LIMIT,
         };
         self.stdio.flushing += 1;
         if let Err((purpose, ids, error)) = calls.make(parameters, HostCallPurpose::Flush) {

@@ -183,9 +183,13 @@ impl Host {
         let _ = self.mailbox.send(EngineMessage::Signal { group: None, signal, to: Recipients::NotJoined });
     }
 
-    /// Waits until all output of ended processes is written. Returns whether that was done within the limit.
-    pub fn drain(&self, limit: Duration) -> bool {
-        self.wait_for(EngineMessage::Drain, limit)
+    /// Asks for a message when all output of processes that have ended by now is written. The channel is closed without
+    /// one if the domain has ended.
+    pub fn drain(&self) -> Receiver<()> {
+        let (sender, drained) = mpsc::sync_channel(1);
+        // A message that is not taken drops the sender.
+        let _ = self.mailbox.send(EngineMessage::Drain(sender));
+        drained
     }
 
     /// Ends the domain and kills all its processes. Returns whether that was done within the limit.

@@ -27,8 +27,8 @@ pub(super) trait Head {
     fn ask(&self, request: Request, limit: Duration) -> Result<Answer, Fault>;
     /// Sends a request; the answer goes to the callback.
     fn ask_then(&self, request: Request, callback: AnswerCallback);
-    /// Waits until all output of ended processes is written. Returns whether that was done within the limit.
-    fn drain(&self, limit: Duration) -> bool;
+    /// Asks for a message when all output of processes that have ended by now is written.
+    fn drain(&self) -> Receiver<()>;
     /// Sends a signal to the processes of all groups.
     fn signal_all(&self, signal: u8);
     /// Sends a signal to the processes that are not in the process group of this process.
@@ -56,8 +56,8 @@ impl Head for Host {
         self.ask_then(request, callback);
     }
 
-    fn drain(&self, limit: Duration) -> bool {
-        self.drain(limit)
+    fn drain(&self) -> Receiver<()> {
+        self.drain()
     }
 
     fn signal_all(&self, signal: u8) {

@@ -439,7 +439,9 @@ impl<'a, H: Head> Job<'a, H> {
 
     /// Waits until the output of the processes is written; its reader may be slow.
     fn drain(&mut self) -> Result<(), JobEnd> {
-        while !self.host.drain(POLL_INTERVAL) {
+        let drained = self.host.drain();
+        // A domain that has ended has nothing to write.
+        while self.host.receive(&drained, POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             while let Ok(event) = self.host.events().try_recv() {
                 self.event(event)?;
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, SyncSender};
 
 use gpc_bnr::{Death, Limits, Readers, Spec, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -43,6 +43,8 @@ struct Fake {
     /// Whether kills are answered.
     kills: bool,
     is_written: RefCell<bool>,
+    /// Those who wait until it is.
+    drains: RefCell<Vec<SyncSender<()>>>,
     unanswered: RefCell<Vec<AnswerCallback>>,
 }
 
@@ -66,7 +68,10 @@ impl Fake {
                 Happening::Typed(number) => {
                     self.signals.send(Arrived { number, by_terminal: true }).unwrap();
                 }
-                Happening::Written => *self.is_written.borrow_mut() = true,
+                Happening::Written => {
+                    self.is_written.replace(true);
+                    self.drains.borrow_mut().drain(..).for_each(|drained| drained.send(()).unwrap());
+                }
             }
         }
     }
@@ -110,11 +115,13 @@ impl Head for Fake {
         }
     }
 
-    fn drain(&self, limit: Duration) -> bool {
-        if !*self.is_written.borrow() {
-            self.passes(limit);
+    fn drain(&self) -> Receiver<()> {
+        let (sender, drained) = mpsc::sync_channel(1);
+        match *self.is_written.borrow() {
+            true => sender.send(()).unwrap(),
+            false => self.drains.borrow_mut().push(sender),
         }
-        *self.is_written.borrow()
+        drained
     }
 
     fn signal_all(&self, signal: u8) {
@@ -180,6 +187,7 @@ impl Rig {
             freed: RefCell::default(),
             kills: true,
             is_written: RefCell::new(true),
+            drains: RefCell::default(),
             unanswered: RefCell::default(),
         };
         let plan = RunPlan {
@@ -336,6 +344,21 @@ fn a_signal_is_forwarded_and_the_second_that_ends_is_obeyed() {
     let rig = Rig::new(OnDeath::Kill, script);
     rig.fake.is_written.replace(false);
     assert!(matches!(rig.run(), (JobEnd::Signalled(SIGINT), None, 0)));
+}
+
+/// A job asked again every 50 ms whether all nodes had written their output. Over 64 hosts an answer took longer, so
+/// each question came before the answer to the last one, and the job went on for 10 s.
+#[test]
+fn a_job_asks_once_whether_all_output_is_written() {
+    let script = vec![
+        (0, death(1, 1, Exit::Code(0))),
+        (0, death(1, 0, Exit::Code(0))),
+        (900, Happening::Signal(SIGINT)),
+    ];
+    let rig = Rig::new(OnDeath::Kill, script);
+    rig.fake.is_written.replace(false);
+    assert!(matches!(rig.run(), (JobEnd::Signalled(SIGINT), None, 0)));
+    assert_eq!(rig.fake.drains.borrow().len(), 1);
 }
 
 /// Signals that end the job shorten the wait for killed processes.
