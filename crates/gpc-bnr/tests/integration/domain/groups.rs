@@ -202,6 +202,28 @@ fn subscribed(nodes: &mut Nodes, client: Client, group: GroupId) -> Vec<GroupId>
     }
 }
 
+/// Each node told all others of its deaths itself: the end of 64 processes at 64 nodes opened thousands of links, and
+/// the system ran out of room for the addresses of neighbours.
+#[test]
+fn deaths_go_to_the_head_which_tells_all_of_many_at_once() {
+    let ids = [3, 5, 7, 9];
+    let mut nodes = Nodes::new(&ids, Limits::default());
+    let [group, other] = [nodes.group(4, OnDeath::Notify), nodes.group(4, OnDeath::Notify)];
+    nodes.holds = |order| matches!(order, gpc_bnr::order::Order::Died(_));
+    (1..4).for_each(|rank| nodes.ends(member(group, rank), Exit::Code(0)));
+    assert_eq!(nodes.delayed(), [(5, 3), (7, 3), (9, 3)]);
+    nodes.let_go_at(3);
+    // One call tells of the first death; those that come meanwhile share the next one.
+    assert_eq!(nodes.delayed(), [(3, 5), (3, 7), (3, 9)]);
+    let calls = nodes.calls;
+    nodes.let_go();
+    assert_eq!(nodes.calls - calls, 1);
+    assert_eq!(subscribed(&mut nodes, process(other, 2), group), [group]);
+    let mut told: Vec<_> = nodes.notices.iter().map(|(_, death)| death.member.rank).collect();
+    told.sort_unstable();
+    assert_eq!(told, [1, 2, 3]);
+}
+
 #[test]
 fn whoever_subscribes_is_told_once_of_each_death_also_of_earlier_ones() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

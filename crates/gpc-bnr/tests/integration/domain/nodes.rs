@@ -196,6 +196,11 @@ impl Nodes {
         }
     }
 
+    /// The senders and receivers of the delayed orders.
+    pub(crate) fn delayed(&self) -> Vec<(Id, Id)> {
+        self.held.iter().map(|(from, _, to, _)| (*from, *to)).collect()
+    }
+
     /// Delivers the delayed orders.
     pub(crate) fn let_go(&mut self) {
         self.holds = |_| false;
