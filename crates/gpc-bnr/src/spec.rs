@@ -26,6 +26,8 @@ pub struct Spec {
     /// - `report-bindings`: each process begins its standard error with the processors that it may use.
     /// - `places`: for each process the id of its node, and after `=` its processors, such as `1=0-3 1=4 2`.
     /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`.
+    /// - `start`: `partial` starts the others if a process cannot be started, which then counts as ended. All programs
+    ///   of a group must have it.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }
@@ -131,6 +133,11 @@ impl Layout {
     /// Number of processes.
     pub fn size(&self) -> u32 {
         self.blocks.iter().map(|block| block.count).sum()
+    }
+
+    /// Whether the other processes run if one cannot be started.
+    pub(crate) fn starts_partly(&self) -> bool {
+        self.specs.iter().all(|spec| spec.hint("start") == Some(b"partial"))
     }
 
     /// The node of a rank.

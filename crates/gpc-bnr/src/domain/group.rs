@@ -68,6 +68,8 @@ pub(super) struct Start {
     pub(super) checked: bool,
     pub(super) pids: BTreeMap<Rank, u32>,
     pub(super) errors: BTreeMap<Rank, i32>,
+    /// Whether the errors forbid that the others run.
+    pub(super) failed: bool,
     /// Number of causes for not starting the group.
     pub(super) causes: usize,
 }

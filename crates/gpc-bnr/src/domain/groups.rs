@@ -170,6 +170,9 @@ impl Domain {
         known.plan.specs = Vec::new();
         let sizes = std::mem::take(&mut known.sizes);
         sizes.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Number(size))));
+        if layout.starts_partly() {
+            return self.start_checked(group);
+        }
         // Every node checks its processes before any is started.
         if self.each_part(&layout, Order::Check(layout.clone())) {
             self.check_here(layout, OrderOrigin::Head);
@@ -251,6 +254,9 @@ impl Domain {
         let checked = known.start.checked;
         let Some(layout) = known.layout.clone() else { return };
         let mut started = BTreeMap::new();
+        // A lost node is no reason to end the others, if each runs for itself.
+        let fails =
+            !(layout.starts_partly() && matches!(&report, Err(fault) if fault.kind == FaultKind::NodeLost));
         let unsaid = match report {
             Ok(Report::Done) if !checked => return,
             Ok(Report::NotStarted(failed)) if failed.iter().any(|(ranks, _)| !ranks.is_empty()) => {
@@ -276,7 +282,10 @@ impl Domain {
         for rank in layout.ranks_on(id) {
             match started.remove(&rank).unwrap_or(Err(unsaid)) {
                 Ok(pid) => drop(known.start.pids.insert(rank, pid)),
-                Err(errno) => known.start.fails(rank, errno),
+                Err(errno) => {
+                    known.start.failed |= fails;
+                    known.start.fails(rank, errno);
+                }
             }
         }
     }
@@ -288,6 +297,9 @@ impl Domain {
             // A node reports only on its own ranks.
             ranks.retain(|rank| layout.node_of(*rank) == Some(node));
             let Ok(known) = self.group_mut(group) else { return };
+            // A group that is killed has no process at a node that refuses it.
+            let fails = !layout.starts_partly() || error.errno == CANCELLED;
+            known.start.failed |= fails && !ranks.is_empty();
             ranks.iter().for_each(|rank| known.start.fails(*rank, error.errno));
             if let Some(spec) = ranks.first().and_then(|rank| layout.spec_of(*rank)) {
                 let program = spec.program.clone();
@@ -297,11 +309,13 @@ impl Domain {
         }
     }
 
-    /// Reports why a group is not started: the first few causes.
+    /// Reports why a group is not started: the first few causes. Of a group that starts without some processes, each
+    /// has its cause.
     fn report_cause(&mut self, group: GroupId, cause: Output) {
         let Ok(known) = self.group_mut(group) else { return };
         known.start.causes += 1;
-        if known.start.causes <= CAUSES_MAX {
+        let partly = known.layout.as_ref().is_some_and(|layout| layout.starts_partly());
+        if partly || known.start.causes <= CAUSES_MAX {
             self.outputs.push_back(cause);
         }
     }
@@ -312,7 +326,7 @@ impl Domain {
         known.start.parts = known.start.parts.saturating_sub(1);
         match (known.start.parts, known.start.checked) {
             (0, true) => self.started_everywhere(group),
-            (0, false) if known.start.errors.is_empty() => self.start_checked(group),
+            (0, false) if !known.start.failed => self.start_checked(group),
             (0, false) => {
                 // No node has started any of its processes.
                 let size = known.layout.as_ref().map_or(0, |layout| layout.size());
@@ -333,7 +347,7 @@ impl Domain {
         if known.stage == Stage::Starting {
             known.stage = Stage::Running;
         }
-        if known.start.errors.is_empty() {
+        if !known.start.failed {
             let starter = known.start.starter.take().unwrap_or(Requester::Nobody);
             let doomed = std::mem::take(&mut known.kill.doomed);
             let errors = known.errors_of_all();

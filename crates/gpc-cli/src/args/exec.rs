@@ -67,7 +67,7 @@ remote shell starts, with the environment that it gives them. Without --fan-out,
 are reached from here, and more through those. Slots do not count.
 
 The exit status is the greatest of all hosts: 128 + N if signal N ended a command, 127 if there
-is no such command, 255 if a host cannot be reached.
+is no such command, 126 if it cannot be started there, 255 if a host cannot be reached.
 
 Examples:
   gpc exec --hosts b[01-64] uname -r             b01: 6.1.0, ...

@@ -1,21 +1,22 @@
 //! `gpc exec`: a command on each of many hosts, as processes of one group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chained_gpc::Shown;
 use gpc_bnr::host::HostSettings;
 use gpc_bnr::streams::Piece;
-use gpc_bnr::{Exit, Fault};
+use gpc_bnr::{Exit, Fault, StartError, StartFailure};
 use gpc_launch::remote::LostProcesses;
 use gpc_trees::Id;
 
 use super::exits::Exits;
 use super::failures::{FIRST, how};
-use super::fold::{Folded, UNREACHED};
+use super::fold::{Folded, NotRun, UNREACHED};
 use super::nodes::Nodes;
 use super::output::Sink;
 use super::places::Places;
@@ -50,6 +51,7 @@ pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
     if names.is_empty() {
         let unreached = unreached(&plan, &nodes.losses(&[]), absent);
         nodes.close();
+        signals.end_this_process();
         if args.json {
             stdout::write(|out| Folded::new(Vec::new()).write_json(&unreached, out))?;
         }
@@ -64,19 +66,23 @@ pub(crate) fn exec(args: &ExecArgs) -> CommandResult {
             Box::new(move |piece| sink.write(piece))
         }
     });
-    let Ended { over, exits, losses, .. } = carry_out(&plan, &signals, nodes, settings, &Places::default())?;
-    let unreached = unreached(&plan, &losses, absent);
+    let ended = carry_out(&plan, &signals, nodes, settings, &Places::default())?;
+    let Ended { over, exits, losses, left_out, .. } = ended;
+    // What follows only prints, and its reader may never read.
+    signals.end_this_process();
+    let mut not_run = unreached(&plan, &losses, absent);
+    not_run.extend(not_started(&names, &left_out));
     let mut folded = folded.lock().unwrap_or_else(PoisonError::into_inner);
     for (exit, ranks) in exits.of(FIRST) {
         ranks.iter().for_each(|rank| folded.end(*rank as usize, exit));
     }
     stdout::write(|out| match args {
-        ExecArgs { json: true, .. } => folded.write_json(&unreached, out),
+        ExecArgs { json: true, .. } => folded.write_json(&not_run, out),
         ExecArgs { diff: true, .. } => folded.write_diff(out, &mut io::stderr().lock()),
         ExecArgs { fold: true, .. } => folded.write(out, &mut io::stderr().lock()),
         _ => Ok(()),
     })?;
-    let greatest = say_hosts(&plan, &names, &exits, &unreached);
+    let greatest = say_hosts(&plan, &names, &exits, &not_run);
     Ok(ExitCode::from(status(over, &plan, (greatest != 0).then_some(greatest))))
 }
 
@@ -97,8 +103,12 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
             }
         }
     }
-    // The folder of this process need not exist there.
-    plan.specs.iter_mut().for_each(|spec| spec.info.retain(|(key, _)| key != "wdir"));
+    for spec in &mut plan.specs {
+        // The folder of this process need not exist there.
+        spec.info.retain(|(key, _)| key != "wdir");
+        // A host that cannot start the command is no reason not to run it on the others.
+        spec.info.push(("start".into(), b"partial".to_vec()));
+    }
     Ok(plan)
 }
 
@@ -145,7 +155,7 @@ fn without_answer(plan: &RunPlan, settings: &mut HostSettings) -> Vec<(Id, Strin
 }
 
 /// The hosts that are not reached, or not any more, with the reasons.
-fn unreached(plan: &RunPlan, losses: &[LostProcesses], absent: Vec<(Id, String)>) -> Vec<(String, String)> {
+fn unreached(plan: &RunPlan, losses: &[LostProcesses], absent: Vec<(Id, String)>) -> Vec<NotRun> {
     let ids = |lost: &LostProcesses| lost.first..lost.first + lost.count;
     let lost = losses.iter().flat_map(|lost| ids(lost).map(|id| (id, lost.why.clone())));
     // The first reason counts.
@@ -153,19 +163,39 @@ fn unreached(plan: &RunPlan, losses: &[LostProcesses], absent: Vec<(Id, String)>
     for (id, why) in lost.chain(absent) {
         by_id.entry(id).or_insert(why);
     }
-    by_id.into_iter().map(|(id, why)| (plan.host_of(id), why)).collect()
+    let not_run = |(id, why)| NotRun { host: plan.host_of(id), status: UNREACHED, why };
+    by_id.into_iter().map(not_run).collect()
+}
+
+/// The hosts that could not start the command, with the reasons. Each has the exit status of a shell there.
+fn not_started(names: &[String], failures: &[StartFailure]) -> Vec<NotRun> {
+    let of_failure = |failure: &StartFailure| {
+        let StartFailure { ranks, program, error, .. } = failure;
+        let why = format!("cannot start {}: {}", Shown(&String::from_utf8_lossy(program)), Shown(&error.why));
+        let status = match error.status {
+            StartError::NOT_FOUND => StartError::NOT_FOUND,
+            _ => StartError::NOT_EXECUTED,
+        };
+        let hosts = ranks.iter().filter_map(|rank| names.get(*rank as usize));
+        hosts.map(|host| NotRun { host: host.clone(), status, why: why.clone() }).collect::<Vec<_>>()
+    };
+    failures.iter().flat_map(of_failure).collect()
 }
 
 /// Prints how commands have failed, with the hosts, and returns the greatest exit status.
-fn say_hosts(plan: &RunPlan, names: &[String], exits: &Exits, unreached: &[(String, String)]) -> u8 {
+fn say_hosts(plan: &RunPlan, names: &[String], exits: &Exits, not_run: &[NotRun]) -> u8 {
     let name = |rank: u32| names.get(rank as usize).map_or("", String::as_str);
     let mut reasons: Vec<(&str, String)> =
-        unreached.iter().map(|(host, why)| (host.as_str(), why.clone())).collect();
-    let mut greatest = if unreached.is_empty() { 0 } else { UNREACHED };
+        not_run.iter().map(|NotRun { host, why, .. }| (host.as_str(), why.clone())).collect();
+    let said: BTreeSet<&str> = not_run.iter().map(|host| host.host.as_str()).collect();
+    let mut greatest = not_run.iter().map(|host| host.status).max().unwrap_or(0);
     for (exit, ranks) in exits.of(FIRST) {
         // The reason of a lost node is among those above, where hosts are known.
-        let is_said =
-            matches!(exit, Exit::Node(id) if unreached.iter().any(|(host, _)| *host == plan.host_of(id)));
+        let is_said = match exit {
+            Exit::Node(id) => said.contains(plan.host_of(id).as_str()),
+            Exit::Never => ranks.iter().all(|rank| said.contains(name(*rank))),
+            _ => false,
+        };
         let status = if matches!(exit, Exit::Node(_)) { UNREACHED } else { exit.status() };
         greatest = greatest.max(status);
         if status != 0 && !is_said {

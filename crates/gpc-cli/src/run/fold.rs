@@ -1,5 +1,6 @@
 //! Folds the outputs of many hosts: those that are equal are shown once, under the names of their hosts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -35,6 +36,13 @@ pub(super) struct Folded {
 struct HostOutput {
     out: Spool,
     err: Spool,
+}
+
+/// A host that did not run the command, or was lost.
+pub(super) struct NotRun {
+    pub(super) host: String,
+    pub(super) status: u8,
+    pub(super) why: String,
 }
 
 /// Hosts that have written the same, and ended in the same way.
@@ -119,35 +127,40 @@ impl Folded {
         Ok(())
     }
 
-    /// Writes the outputs as JSON, by host; `failed` are hosts without any, each with the reason.
+    /// Writes the outputs as JSON, by host; `failed` are hosts without any, and hosts that were lost.
     ///
     /// # Errors
     /// If an output cannot be read or written.
-    pub(super) fn write_json(&mut self, failed: &[(String, String)], out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn write_json(&mut self, failed: &[NotRun], out: &mut dyn Write) -> io::Result<()> {
         // Each output is in memory once, however many hosts have written it.
         let mut outputs = Vec::new();
         for group in &mut self.groups {
             let bytes = |spool: &mut Spool| spool.start(u64::MAX).map(Content);
             outputs.push((bytes(&mut group.output.out)?, bytes(&mut group.output.err)?));
         }
+        let reasons: BTreeMap<&str, &NotRun> =
+            failed.iter().map(|failed| (failed.host.as_str(), failed)).collect();
         let mut hosts = Vec::new();
         for (group, (stdout, stderr)) in self.groups.iter().zip(&outputs) {
             let exit = group.key.2;
             for host in &group.hosts {
                 let name = self.names.get(*host).map_or("", String::as_str);
-                let why = failed.iter().find(|(failed, _)| failed == name).map(|(_, why)| why.clone());
-                let status = if matches!(exit, Exit::Node(_)) { UNREACHED } else { exit.status() };
-                let ended = why.unwrap_or_else(|| how(exit));
+                let (status, ended) = match reasons.get(name) {
+                    Some(failed) => (failed.status, failed.why.clone()),
+                    None if matches!(exit, Exit::Node(_)) => (UNREACHED, how(exit)),
+                    None => (exit.status(), how(exit)),
+                };
                 hosts.push((*host, HostResult { host: name, status, ended, stdout, stderr }));
             }
         }
         hosts.sort_by_key(|(host, _)| *host);
         let nothing = Content::default();
-        let never = failed.iter().filter(|(host, _)| !self.names.contains(host));
-        let never = never.map(|(host, why)| HostResult {
-            host,
-            status: UNREACHED,
-            ended: why.clone(),
+        let names: BTreeSet<&str> = self.names.iter().map(String::as_str).collect();
+        let never = failed.iter().filter(|failed| !names.contains(failed.host.as_str()));
+        let never = never.map(|failed| HostResult {
+            host: &failed.host,
+            status: failed.status,
+            ended: failed.why.clone(),
             stdout: &nothing,
             stderr: &nothing,
         });

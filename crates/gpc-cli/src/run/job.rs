@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
 use super::exits::Exits;
-use super::failures::{Failures, not_started};
+use super::failures::{FIRST, Failures, not_started};
 use super::head::Head;
 use super::input::{Reading, StdinSource};
 use super::places::Places;
@@ -117,13 +117,13 @@ impl<'a, H: Head> Job<'a, H> {
         self.reading.has_failed()
     }
 
-    /// Returns the failures, and how the processes ended if the plan asks for that.
-    pub(super) fn into_ends(mut self) -> (Failures, Exits) {
+    /// Returns the failures, how the processes ended if the plan asks for that, and which were left out of the start.
+    pub(super) fn into_ends(mut self) -> (Failures, Exits, Vec<StartFailure>) {
         // Processes that were killed last have ended before the kill was answered.
         while let Ok(event) = self.host.events().try_recv() {
             let _ = self.event(event);
         }
-        (self.failures, self.exits.unwrap_or_default())
+        (self.failures, self.exits.unwrap_or_default(), self.not_started)
     }
 
     /// Starts the job, and waits until all processes that it started have ended and their output is written.
@@ -183,12 +183,17 @@ impl<'a, H: Head> Job<'a, H> {
             self.check_time()?;
         };
         match answer.map_err(JobEnd::Refused)? {
-            Answer::Spawned { errors, .. } if errors.iter().any(|&error| error != 0) => {
+            Answer::Spawned { errors, .. }
+                if !self.plan.starts_partly() && errors.iter().any(|&error| error != 0) =>
+            {
                 Err(JobEnd::NotStarted(Vec::new(), errors))
             }
             Answer::Spawned { group, .. } => {
                 // The group runs already, and what it has spawned may have failed before its answer came here.
                 let failed = std::mem::take(&mut self.not_started);
+                let (left_out, failed) = failed.into_iter().partition(|failure| self.is_left_out(failure));
+                self.not_started = left_out;
+                let failed: Vec<StartFailure> = failed;
                 failed.iter().for_each(|failure| self.warn_of(failure));
                 Ok(group)
             }
@@ -261,7 +266,9 @@ impl<'a, H: Head> Job<'a, H> {
             }
             HostEvent::Aborted { member, code, message } => self.failures.aborted(member, code, message),
             // The failed start of a spawned group is reported here, since MPI libraries drop the reason.
-            HostEvent::NotStarted(failure) if !self.left.is_empty() => self.warn_of(&failure),
+            HostEvent::NotStarted(failure) if !self.left.is_empty() && !self.is_left_out(&failure) => {
+                self.warn_of(&failure);
+            }
             HostEvent::NotStarted(failure) => self.not_started.push(failure),
             // Of several failures the first one counts, whichever group it is of.
             HostEvent::Spawned { group, count } if !self.left.contains_key(&group) => {
@@ -275,6 +282,11 @@ impl<'a, H: Head> Job<'a, H> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether the others run without these processes.
+    fn is_left_out(&self, failure: &StartFailure) -> bool {
+        self.plan.starts_partly() && failure.group == FIRST
     }
 
     /// Prints why a spawned group is not started.

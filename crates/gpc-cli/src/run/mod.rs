@@ -37,6 +37,7 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::Clock;
+use gpc_bnr::StartFailure;
 use gpc_bnr::host::{Host, HostSettings};
 use gpc_launch::remote::LostProcesses;
 
@@ -78,7 +79,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
         env_for::add_torch(&mut plan.specs)?;
     }
     let ended = carry_out(&plan, &signals, nodes, settings, &places)?;
-    let Ended { over, failures, exits, lacks_input, losses } = ended;
+    let Ended { over, failures, exits, lacks_input, losses, .. } = ended;
     if plan.print_exits {
         exits.lines().iter().for_each(|line| say(line));
     }
@@ -103,6 +104,8 @@ struct Ended {
     exits: Exits,
     lacks_input: bool,
     losses: Vec<LostProcesses>,
+    /// Why processes of a group that starts partly were not started.
+    left_out: Vec<StartFailure>,
 }
 
 /// Runs the job of a plan on its nodes, and ends the nodes.
@@ -123,7 +126,7 @@ fn carry_out(
     let mut job = Job::new(&host, plan, signals, &clock, places);
     let over = job.run();
     let lacks_input = job.lacks_input();
-    let (failures, exits) = job.into_ends();
+    let (failures, exits, left_out) = job.into_ends();
     // Output of processes that the job does not know is written without their ids.
     places.close();
     // A domain that ends is not visible to tools.
@@ -133,7 +136,7 @@ fn carry_out(
     let written = !matches!(over, JobEnd::Signalled(_) | JobEnd::Unread(_));
     end(host, written);
     nodes.close();
-    Ok(Ended { over, failures, exits, lacks_input, losses })
+    Ok(Ended { over, failures, exits, lacks_input, losses, left_out })
 }
 
 /// Reports how the job ended, and returns the exit status.

@@ -109,6 +109,12 @@ impl RunPlan {
         RunPlan::of(&programs, args)
     }
 
+    /// Whether processes that cannot be started leave the others running.
+    pub(super) fn starts_partly(&self) -> bool {
+        let is_partial = |(key, value): &(String, Vec<u8>)| key == "start" && value == b"partial";
+        self.specs.iter().all(|spec| spec.info.iter().any(is_partial))
+    }
+
     /// As [`new`](Self::new), with these programs in place of those of the arguments.
     ///
     /// # Errors

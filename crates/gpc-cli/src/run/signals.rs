@@ -1,6 +1,7 @@
 //! Signals for this command, which are forwarded to the job.
 
 use std::io;
+use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -86,6 +87,22 @@ impl Signals {
     /// Returns the same for other threads: the number of the signal, or 0.
     pub(super) fn ending_flag(&self) -> Arc<AtomicI32> {
         Arc::clone(&self.ending)
+    }
+
+    /// From now on, the first signal that requests the end ends this process, whatever it waits for. Call it when
+    /// nothing is left to end before.
+    pub(super) fn end_this_process(self) {
+        let ending = thread::Builder::new().name("gpc-signals-end".into());
+        // Ends with this process. If the system provides no thread, signals are ignored.
+        let _ = ending.spawn(move || {
+            for arrived in self.come {
+                match arrived.number {
+                    SIGTSTP => stop(),
+                    number if arrived.ends() => exit(i32::from(status_of(number))),
+                    _ => {}
+                }
+            }
+        });
     }
 
     /// Returns the next signal, if one arrives within the limit.

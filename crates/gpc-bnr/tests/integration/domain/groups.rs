@@ -134,6 +134,52 @@ fn where_a_node_cannot_start_its_part_no_process_of_the_group_runs() {
     }
 }
 
+/// A command on many hosts ran nowhere, since one of them could start no process.
+#[test]
+fn a_group_that_starts_partly_runs_without_what_cannot_be_started() {
+    let partly = |specs: &mut Vec<gpc_bnr::Spec>| {
+        specs.iter_mut().for_each(|spec| spec.info.push(("start".into(), b"partial".to_vec())));
+    };
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.broken.extend([(1, 11), (2, 2)]);
+    nodes.unfit.insert(0, 2);
+    let mut request = spawn(4, OnDeath::Notify);
+    if let Request::SpawnMultiple { specs, .. } = &mut request {
+        partly(specs);
+    }
+    let group = GroupId(1);
+    let answer = nodes.ask(TOOL, request.clone());
+    assert_eq!(answer, Ok(Answer::Spawned { group, errors: vec![0, 11, 2, 0], same_domain: true }));
+    assert_eq!((state(&mut nodes, group), nodes.kills.len()), (GroupState::Running, 0));
+    assert_eq!(subscribed(&mut nodes, TOOL, group), [group]);
+    let never: Vec<_> = nodes.notices.iter().map(|(_, death)| (death.member.rank, death.exit)).collect();
+    assert_eq!(never, [(1, Exit::Never), (2, Exit::Never)]);
+    let said: Vec<_> = nodes.failures.iter().map(|failure| (failure.node, &failure.ranks[..])).collect();
+    assert_eq!(said, [(3, &[1][..]), (5, &[2][..])]);
+    for rank in [0, 3] {
+        nodes.ends(member(group, rank), Exit::Code(0));
+    }
+    assert_eq!(state(&mut nodes, group), GroupState::Ended);
+    // Where all fail, the group has ended at once.
+    nodes.broken = (0..4).map(|rank| (rank, 2)).collect();
+    let Ok(Answer::Spawned { group, errors, .. }) = nodes.ask(TOOL, request) else { panic!() };
+    assert_eq!((errors, state(&mut nodes, group)), (vec![2; 4], GroupState::Ended));
+}
+
+/// A program of a group that does not start partly keeps the others from running.
+#[test]
+fn a_group_starts_partly_only_if_all_its_programs_do() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.unfit.insert(0, 2);
+    let mut request = spawn(2, OnDeath::Notify);
+    if let Request::SpawnMultiple { specs, .. } = &mut request {
+        specs[0].info.push(("start".into(), b"partial".to_vec()));
+        specs.push(spec(1));
+    }
+    let Ok(Answer::Spawned { errors, .. }) = nodes.ask(TOOL, request) else { panic!() };
+    assert_eq!((errors, nodes.started.len()), (vec![2, 125, 125], 0));
+}
+
 fn failures_of(nodes: &Nodes) -> Vec<u8> {
     nodes.failures[0].program.clone()
 }

@@ -294,6 +294,37 @@ fn one_failed_process_ends_the_job_and_what_it_has_spawned() {
     assert!(rig.has_asked(&Request::Subscribe(GroupId(2))));
 }
 
+/// A command on many hosts ran nowhere, since one of them could start no process.
+#[test]
+fn a_job_that_starts_partly_goes_on_without_what_was_left_out() {
+    let refusal = |group| {
+        let error = StartError::new(11, StartError::NOT_EXECUTED, "no process");
+        StartFailure { group, node: 1, ranks: vec![1], program: b"p".to_vec(), error }
+    };
+    // The reason may arrive before or after the answer to the start.
+    for at in [0, 1] {
+        let script = vec![
+            (at, Happening::Event(HostEvent::NotStarted(refusal(FIRST)))),
+            (2, death(1, 1, Exit::Never)),
+            (2, Happening::Event(HostEvent::NotStarted(refusal(GroupId(2))))),
+            (9, death(1, 0, Exit::Code(0))),
+        ];
+        let mut rig = Rig::new(OnDeath::Notify, script);
+        rig.plan.specs[0].info.push(("start".into(), b"partial".to_vec()));
+        let spawned = Answer::Spawned { group: FIRST, errors: vec![0, 11], same_domain: true };
+        rig.fake.started.replace(Some(Ok(spawned)));
+        let clock = Clock::reading({
+            let millis = rig.fake.millis.clone();
+            move || Duration::from_millis(millis.load(Ordering::Relaxed))
+        });
+        let mut job = Job::new(&rig.fake, &rig.plan, &rig.signals, &clock, &rig.places);
+        assert!(matches!(job.run(), JobEnd::Ended));
+        assert_eq!((rig.fake.now(), job.warned), (9, 1), "only the start of the spawned group is warned of");
+        let (failures, _, left_out) = job.into_ends();
+        assert_eq!((failures.status(), left_out), (None, vec![refusal(FIRST)]));
+    }
+}
+
 #[test]
 fn a_job_waits_for_groups_that_it_finds_at_its_end() {
     let mut script = vec![(0, death(1, 1, Exit::Code(0))), (0, death(1, 0, Exit::Code(0)))];

@@ -1,18 +1,22 @@
 //! `gpc exec` on hosts that a stand-in for ssh runs on this machine.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::support::{Ended, Gpc, until};
 
-/// A host's commands have its name in `HOST`; a host whose name begins with `down` cannot be reached.
+/// A host's commands have its name in `HOST`; a host whose name begins with `down` cannot be reached, one
+/// that begins with `small` takes few arguments.
 const STAND_IN: &str = r#"#!/bin/sh
 host=$1
 shift
 case $host in
     down*) echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255;;
+    small*) ulimit -s 2048;;
 esac
 HOST=$host
 export HOST
@@ -117,6 +121,58 @@ fn words_are_passed_as_they_are_and_a_command_may_be_missing() {
     let ended = exec("nowhere-1");
     assert_eq!(ended.code(), Some(127));
     assert!(ended.stderr.contains("nowhere-1: not found"), "{}", ended.stderr);
+}
+
+/// Where one host could not start the command, it ran nowhere.
+#[test]
+fn a_host_that_cannot_start_the_command_is_named_and_the_others_run_it() {
+    let hosts = Hosts::new();
+    let rsh = hosts.folder.path().join("rsh");
+    // The arguments are too long for the limit of two hosts: a quarter of their stack.
+    let words = vec!["x".repeat(100_000); 6].join(" ");
+    let exec = |list: &str, more: &str| {
+        Gpc::start(&format!("exec --hosts {list} --rsh {} {more} -- echo {words}", rsh.display())).end()
+    };
+    let ended = exec("a,small[1-2],b", "--fold");
+    assert_eq!(ended.code(), Some(126), "{}", ended.stderr);
+    assert_eq!(stdout(&ended), format!("a,b:\n{words}\n"));
+    let expected =
+        "gpc: hosts small[1-2]: cannot start /bin/sh: the system refuses the process: Argument list";
+    assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let ended = exec("a,small1", "--json");
+    let value: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let status = |host: usize| value["hosts"][host]["status"].as_u64();
+    assert_eq!((status(0), status(1), ended.code()), (Some(0), Some(126), Some(126)));
+    let reason = value["hosts"][1]["ended"].as_str().unwrap();
+    assert!(reason.starts_with("cannot start /bin/sh"), "{reason}");
+    let ended = exec("small1", "");
+    assert_eq!((ended.code(), stdout(&ended).as_str()), (Some(126), ""), "{}", ended.stderr);
+}
+
+/// After the commands had ended, Ctrl-C was ignored while their output was printed: with a reader that never reads,
+/// only SIGKILL ended the command.
+#[test]
+fn a_signal_ends_the_printing_of_folded_output() {
+    let hosts = Hosts::new();
+    let script = "[ $HOST = b3 ] && exec head -c 1000000 /dev/zero; echo printing >&2; echo one";
+    let path = hosts.folder.path().join("script");
+    fs::write(&path, script).unwrap();
+    let mut exec = Command::new(env!("CARGO_BIN_EXE_gpc"));
+    exec.args(["exec", "--hosts", "b[1-3]", "--fold", "--rsh"]).arg(hosts.folder.path().join("rsh"));
+    exec.args(["sh".as_ref(), path.as_os_str()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = exec.spawn().unwrap();
+    // The output of two hosts is printed first, and then the pipe is full.
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "b[1-2]: printing\n");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut status = None;
+    until("the command ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(130));
 }
 
 /// A command was executed twice on one node, under the name of the next one, if a node of the file was absent.
