@@ -1,5 +1,7 @@
 //! Descriptions of processes to start, and their placement on nodes.
 
+use std::collections::BTreeMap;
+
 use chained_gpc::trees::Id;
 
 use crate::names::{GroupId, Rank};
@@ -156,11 +158,19 @@ impl Layout {
         (rank - block.first < block.count).then_some(block)
     }
 
-    /// The index of a rank among the processes of its spec.
-    pub(crate) fn index_in_spec(&self, rank: Rank) -> usize {
-        let Some(own) = self.block_of(rank) else { return 0 };
-        let before = self.blocks.iter().filter(|block| block.spec == own.spec && block.first < own.first);
-        before.map(|block| block.count as usize).sum::<usize>() + (rank - own.first) as usize
+    /// The processors of the ranks on a node, where the `places` of their spec list them. Reads each list once.
+    pub(crate) fn cpus_on(&self, node: Id) -> BTreeMap<Rank, &str> {
+        let mut cpus = BTreeMap::new();
+        for (number, spec) in (0..).zip(&self.specs) {
+            let Some(Some(places)) = spec.places() else { continue };
+            let blocks = self.blocks.iter().filter(|block| block.spec == number);
+            let ranks = blocks.flat_map(|block| {
+                (block.first..block.first + block.count).map(move |rank| (block.node, rank))
+            });
+            let listed = ranks.zip(places).filter(|((at, _), _)| *at == node);
+            cpus.extend(listed.filter_map(|((_, rank), (_, cpus))| Some((rank, cpus?))));
+        }
+        cpus
     }
 
     /// The nodes that run its processes, in ascending order.
@@ -180,5 +190,41 @@ impl Layout {
     pub fn ranks_on(&self, node: Id) -> impl Iterator<Item = Rank> + '_ {
         let blocks = self.blocks.iter().filter(move |block| block.node == node);
         blocks.flat_map(|block| block.first..block.first + block.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(count: u32, places: &str) -> Spec {
+        let info = vec![("places".to_owned(), places.as_bytes().to_vec())];
+        Spec { count, info, ..Spec::default() }
+    }
+
+    /// Each process of a node read the places of all processes of the group again.
+    #[test]
+    fn the_processors_of_a_node_are_those_of_its_ranks() {
+        let block = |node, spec, first, count| Block { node, spec, first, count };
+        let layout = Layout {
+            group: GroupId(1),
+            parent: None,
+            database: String::new(),
+            specs: vec![spec(3, "4=0-1 9 4"), Spec { count: 2, ..Spec::default() }, spec(2, "9=7 4=2,3")],
+            blocks: vec![
+                block(4, 0, 0, 1),
+                block(9, 0, 1, 1),
+                block(4, 0, 2, 1),
+                block(4, 1, 3, 2),
+                block(9, 2, 5, 1),
+                block(4, 2, 6, 1),
+            ],
+            on_death: OnDeath::Notify,
+            preputs: Vec::new(),
+            input: Readers::None,
+        };
+        assert_eq!(layout.cpus_on(4), [(0, "0-1"), (6, "2,3")].into());
+        assert_eq!(layout.cpus_on(9), [(5, "7")].into());
+        assert_eq!(layout.cpus_on(5), BTreeMap::new());
     }
 }

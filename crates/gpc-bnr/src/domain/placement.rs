@@ -1,7 +1,7 @@
 //! Placement of processes on nodes: blocks of consecutive ranks, by the slots of the nodes, or spread as evenly as
 //! possible.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use chained_gpc::trees::Id;
 
@@ -27,9 +27,10 @@ pub(super) fn place(
     slots: &BTreeMap<Id, u32>,
     loads: &BTreeMap<Id, u64>,
 ) -> Result<Vec<Block>, Fault> {
+    let known: BTreeSet<Id> = nodes.iter().map(|(id, _)| *id).collect();
     let mut hints = Vec::with_capacity(specs.len());
     for spec in specs {
-        hints.push(Hint::of(spec, nodes, !slots.is_empty())?);
+        hints.push(Hint::of(spec, nodes, &known, !slots.is_empty())?);
     }
     let evenly = specs.iter().zip(&hints).filter(|(_, hint)| **hint == Hint::Evenly(None));
     let free = evenly.map(|(spec, _)| u64::from(spec.count)).sum();
@@ -66,13 +67,14 @@ enum Hint {
 }
 
 impl Hint {
-    fn of(spec: &Spec, nodes: &[(Id, &str)], has_slots: bool) -> Result<Hint, Fault> {
+    /// `known` has the ids of the nodes.
+    fn of(spec: &Spec, nodes: &[(Id, &str)], known: &BTreeSet<Id>, has_slots: bool) -> Result<Hint, Fault> {
         let refused = |message| Err(Fault::new(FaultKind::BadRequest, message));
         if let Some(places) = spec.places() {
             let Some(places) = places.filter(|places| places.len() == spec.count as usize) else {
                 return refused("the info places has no node and list of processors for each process".into());
             };
-            let absent = places.iter().find(|(node, _)| nodes.iter().all(|(id, _)| id != node));
+            let absent = places.iter().find(|(node, _)| !known.contains(node));
             return match absent {
                 Some((node, _)) => {
                     refused(format!("the info places names node {node}, which runs no processes"))

@@ -128,12 +128,14 @@ impl Engine {
             let members = neighbours.into_iter().map(|rank| Member { group: layout.group, rank });
             return members.for_each(|member| self.started(member, Err(error.clone())));
         }
+        let cpus = layout.cpus_on(self.me);
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let position = (local, neighbours.len());
             let own_input = self.stdio.own_input.as_ref();
             let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
-                let node = NodeInfo { me: self.me, position, domain: &self.name, port, own_input };
+                let cpus = cpus.get(&rank).copied();
+                let node = NodeInfo { me: self.me, position, cpus, domain: &self.name, port, own_input };
                 prepare(&layout, rank, &node)
             });
             if let Err(error) = prepared.and_then(|prepared| self.begin(member, prepared)) {

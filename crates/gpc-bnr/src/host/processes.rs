@@ -84,6 +84,8 @@ pub(super) struct NodeInfo<'a> {
     pub(super) me: Id,
     /// Index of the process among its group's processes on this node, and their number.
     pub(super) position: (usize, usize),
+    /// The processors that the places of its spec list for it.
+    pub(super) cpus: Option<&'a str>,
     pub(super) domain: &'a str,
     /// The port's address for processes that do not inherit a socket, and the secret that identifies this one.
     pub(super) port: Option<(String, String)>,
@@ -173,7 +175,7 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
         args: spec.args.clone(),
         env,
         wdir: info(spec, "wdir"),
-        bind: binding(layout, spec, rank, local),
+        bind: binding(spec, node.cpus, local),
     }
 }
 
@@ -189,11 +191,9 @@ fn torch_variables(rank: Rank, size: u32, (local, neighbours): (usize, usize)) -
 }
 
 /// The binding of a process, the `local`-th of its group on this node.
-fn binding(layout: &Layout, spec: &Spec, rank: Rank, local: usize) -> Option<Binding> {
-    let own = || layout.index_in_spec(rank);
-    let listed = spec.places().flatten().and_then(|places| Some(places.get(own())?.1?.to_owned()));
-    let to = match (listed, spec.hint("bind")) {
-        (Some(cpus), _) => BindTo::Cpus(cpus),
+fn binding(spec: &Spec, cpus: Option<&str>, local: usize) -> Option<Binding> {
+    let to = match (cpus, spec.hint("bind")) {
+        (Some(cpus), _) => BindTo::Cpus(cpus.to_owned()),
         (None, Some(b"core")) => BindTo::Core,
         (None, Some(b"socket")) => BindTo::Socket,
         (None, Some(b"numa")) => BindTo::Numa,
