@@ -8,8 +8,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
 /// Why a node has none of the functions of this crate.
-const NO_PROGRAMS: &str =
-    "it was started without `--runs`: start it with `gpc node --runs`, or with `Serving` in a program";
+const NO_PROGRAMS: &str = "it was started without `--exec-allowed`: start it with `gpc node --exec-allowed`, or with `Serving` in a program";
 
 /// What to do about a node that does not answer at its address.
 const SEE: &str = "see that the node runs there";

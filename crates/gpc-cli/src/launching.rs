@@ -20,7 +20,7 @@ pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
 
 /// Arguments of a started node that runs programs, before its id.
 #[cfg(feature = "bnr")]
-pub(crate) const RUNNING: [&str; 4] = ["node", "--launched", "--runs", "--id"];
+pub(crate) const RUNNING: [&str; 4] = ["node", "--launched", "--exec-allowed", "--id"];
 
 /// The arguments of a process on another host. The libraries that it loads follow.
 pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];

@@ -82,9 +82,9 @@ fn serve(plan: NodePlan, loads: &[PathBuf]) -> CommandResult {
     let address = listener.address()?;
     builtin::set_secret_mark(plan.trust.secret());
     #[cfg(feature = "bnr")]
-    let serving = plan.runs.then(|| super::run::serving(&functions)).transpose()?;
+    let serving = plan.exec_allowed.then(|| super::run::serving(&functions)).transpose()?;
     #[cfg(feature = "bnr")]
-    if plan.runs {
+    if plan.exec_allowed {
         copy::register(&functions)?;
     }
     let builder = Node::builder(plan.id).functions(&functions).peers(plan.peers).listener(listener);
@@ -130,7 +130,7 @@ struct NodePlan {
     trust: Trust,
     /// Whether the node starts programs for others.
     #[cfg(feature = "bnr")]
-    runs: bool,
+    exec_allowed: bool,
 }
 
 impl NodePlan {
@@ -167,7 +167,7 @@ impl NodePlan {
             watching: watching(args),
             trust,
             #[cfg(feature = "bnr")]
-            runs: args.runs,
+            exec_allowed: args.exec_allowed,
         })
     }
 }
@@ -216,7 +216,7 @@ mod tests {
             load: vec![],
             launched: false,
             #[cfg(feature = "bnr")]
-            runs: false,
+            exec_allowed: false,
         })
     }
 

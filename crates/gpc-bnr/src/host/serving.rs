@@ -130,7 +130,7 @@ impl Shared {
         limits: Limits,
     ) -> Result<Mailbox, String> {
         if !self.begins {
-            return Err("this node begins no domains for others, as `gpc node --runs` does".into());
+            return Err("this node begins no domains for others, as `gpc node --exec-allowed` does".into());
         }
         let name = str::from_utf8(request.header()).map_err(|_| "the name of a domain is text")?;
         if !is_domain(name) {

@@ -47,10 +47,11 @@ pub struct NodeArgs {
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "secret_file", "key_file", "no_encrypt", "insecure"])]
     pub launched: bool,
 
-    /// Start programs for `gpc run --peers` of nodes that prove the same secret or are of this user on this machine
+    /// Start programs for `gpc run`, `exec` and `copy` with --peers, of nodes that prove the same secret or are of this
+    /// user on this machine
     #[cfg(feature = "bnr")]
-    #[arg(long)]
-    pub runs: bool,
+    #[arg(long, visible_alias = "runs")]
+    pub exec_allowed: bool,
 
     /// Nodes that this node links with.
     #[command(flatten)]

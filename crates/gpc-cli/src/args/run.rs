@@ -69,8 +69,8 @@ pub struct RunArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub nodes: Option<u32>,
 
-    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and
-    /// divide the processes among them; this node runs none
+    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by
+    /// `gpc node --exec-allowed`, and divide the processes among them; this node runs none
     #[arg(long, value_name = "FILE", help_heading = NODES, requires = "id")]
     pub peers: Option<PathBuf>,
 

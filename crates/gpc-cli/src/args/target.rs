@@ -8,10 +8,14 @@ use super::over::OVER_HEADING;
 use super::trust::TRUST_HEADING;
 use super::{OverArgs, TrustArgs};
 
-/// The hosts or nodes of a command.
+/// Help of `--hosts`.
+const HOSTS: &str = "Hosts, such as a,b[01-64], which are reached through a tree of ssh. `alloc` stands for the hosts of the job of Slurm, PBS, LSF or SGE that includes this process";
+
+/// The hosts or nodes of a command that has one process on each.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(mut_arg("hosts", |hosts| hosts.help(HOSTS)), mut_arg("per_host", |slots| slots.hide(true)))]
 pub struct TargetArgs {
-    /// Use the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`
+    /// Use the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --exec-allowed`
     #[arg(long, value_name = "FILE", requires = "id")]
     pub peers: Option<PathBuf>,
 

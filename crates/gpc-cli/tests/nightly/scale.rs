@@ -109,7 +109,8 @@ fn running(place: &Place, count: usize) -> Vec<Run> {
     assert_eq!(ended(place.gpc(["secret", &place.path("secret")])).status, 0);
     let (peers, secret) = (place.path("peers"), place.path("secret"));
     let start = |id: usize| {
-        let words = format!("node --runs --id {id} --peers {peers} --link tcp --secret-file {secret}");
+        let words =
+            format!("node --exec-allowed --id {id} --peers {peers} --link tcp --secret-file {secret}");
         Run::start(place.gpc(words.split_whitespace()))
     };
     let nodes: Vec<Run> = (1..=count).map(start).collect();

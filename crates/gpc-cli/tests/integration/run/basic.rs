@@ -259,7 +259,8 @@ fn help_has_examples() {
         ("ps --help", "gpc ps --domain 3f --output json"),
         ("db show --help", "\\xff"),
         ("kill --help", "gpc kill g2"),
-        ("node --help", "--runs"),
+        ("node --help", "--exec-allowed"),
+        ("exec --help", "such as a,b[01-64], which are reached"),
         ("--help", "gpc run -n 4 ./hello"),
     ] {
         let ended = ended(place.gpc(words.split_whitespace()));

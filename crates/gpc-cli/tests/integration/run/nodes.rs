@@ -46,7 +46,7 @@ fn a_node_that_is_killed_ends_the_job_and_leaves_nothing() {
     let run = Run::start(place.script("-n 6 --nodes 3", "echo up; exec sleep 1000"));
     run.says("up", 6);
     place.domain_of(run.pid());
-    place.with("node --launched --runs --id 2")[0].signal(Signal::KILL);
+    place.with("node --launched --exec-allowed --id 2")[0].signal(Signal::KILL);
     let ended = run.ended();
     assert_eq!(ended.status, 1, "{}", ended.err);
     assert!(ended.err.contains("lost with node 2"), "{}", ended.err);
@@ -62,7 +62,7 @@ fn the_others_go_on_without_a_node_where_a_death_is_no_more_than_told() {
     let mut run = Run::start(command);
     run.says("up", 2);
     place.domain_of(run.pid());
-    place.with("node --launched --runs --id 1")[0].signal(Signal::KILL);
+    place.with("node --launched --exec-allowed --id 1")[0].signal(Signal::KILL);
     until("its process is gone", || {
         place.with("sleep 1000").iter().all(|process| !process.line.starts_with("sleep"))
     });
@@ -99,7 +99,7 @@ pub(crate) fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> V
     let start = |id: &str| {
         let mut words = vec![
             "node".to_owned(),
-            "--runs".into(),
+            "--exec-allowed".into(),
             "--id".into(),
             id.into(),
             "--peers".into(),
@@ -159,8 +159,8 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
     place.empty();
 }
 
-/// A node without `--runs` was reported by the number of a function. It and an absent node then "were lost", although
-/// neither had taken part.
+/// A node without `--exec-allowed` was reported by the number of a function. It and an absent node then "were lost",
+/// although neither had taken part.
 #[test]
 fn nodes_that_take_no_part_are_named_once_with_what_to_do() {
     let place = Place::new();
@@ -174,7 +174,10 @@ fn nodes_that_take_no_part_are_named_once_with_what_to_do() {
     let lines: Vec<&str> = refused.err.lines().collect();
     assert_eq!((refused.status, lines.len()), (1, 3), "{}", refused.err);
     let no_part = |id| format!("gpc: node {id} has no part in the domain: ");
-    assert!(lines[0].starts_with(&no_part(1)) && lines[0].contains("started without `--runs`"), "{lines:?}");
+    assert!(
+        lines[0].starts_with(&no_part(1)) && lines[0].contains("started without `--exec-allowed`"),
+        "{lines:?}"
+    );
     assert!(lines[1].starts_with(&no_part(2)) && lines[1].contains("cannot connect"), "{lines:?}");
     assert!(lines[1].ends_with("see that the node runs there"), "{lines:?}");
     assert!(lines[2].ends_with("there is no node left that runs processes"), "{lines:?}");
@@ -198,7 +201,7 @@ fn where_a_node_lacks_a_program_it_is_named_and_no_rank_runs() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let start = |id: &str, path: String| {
         let peers = place.path("peers-0");
-        let mut command = place.gpc(["node", "--runs", "--id", id, "--peers", &peers]);
+        let mut command = place.gpc(["node", "--exec-allowed", "--id", id, "--peers", &peers]);
         command.env("PATH", path);
         let run = Run::start(command);
         run.complains("listens at");

@@ -188,7 +188,7 @@ impl Place {
     /// Returns a node that a run started.
     #[track_caller]
     pub(crate) fn node(&self, id: u32) -> Process {
-        let node = self.with(&format!("node --launched --runs --id {id} ")).into_iter().next();
+        let node = self.with(&format!("node --launched --exec-allowed --id {id} ")).into_iter().next();
         node.expect("the node runs")
     }
 

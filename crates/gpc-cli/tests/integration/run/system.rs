@@ -152,7 +152,7 @@ fn a_node_whose_file_was_replaced_goes_on() {
     fs::copy(EXE, &program).unwrap();
     let gpc = place.gpc([""; 0]);
     let mut command = Command::new(&program);
-    command.args(["node", "--runs", "--id", "1", "--peers", &peers]).stdin(Stdio::null());
+    command.args(["node", "--exec-allowed", "--id", "1", "--peers", &peers]).stdin(Stdio::null());
     command.envs(gpc.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let node = Run::start(command);
     node.complains("listens at");
