@@ -90,12 +90,12 @@ pub(crate) fn hosts_of_allocation() -> Result<SlotList, Refused> {
     allocated()?.map(|allocated| allocated.hosts).ok_or_else(none)
 }
 
-/// Whether these hosts are in an allocation of Slurm that includes this process. An allocation that cannot be read does
-/// not count: the caller needs only the hosts that it has.
-pub(crate) fn are_of_slurm(hosts: &SlotList) -> bool {
-    let Ok(Some(Allocated { allocation, hosts: all })) = allocated() else { return false };
+/// The batch system of the allocation that includes this process and all of these hosts. An allocation that cannot be
+/// read does not count: the caller needs only the hosts that it has.
+pub(crate) fn system_of(hosts: &SlotList) -> Option<BatchSystem> {
+    let Ok(Some(Allocated { allocation, hosts: all })) = allocated() else { return None };
     let all: std::collections::BTreeSet<&str> = all.iter().map(|host| host.name.as_str()).collect();
-    allocation.system() == BatchSystem::Slurm && hosts.iter().all(|host| all.contains(host.name.as_str()))
+    hosts.iter().all(|host| all.contains(host.name.as_str())).then(|| allocation.system())
 }
 
 /// The variables of this process that are text.

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use clap::ValueEnum;
 
-use crate::allocated::are_of_slurm;
-use chained_gpc::bootstrap::SlotList;
+use crate::allocated::system_of;
+use chained_gpc::bootstrap::{BatchSystem, SlotList};
 
 /// What starts the processes on the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -17,6 +17,10 @@ pub enum Launcher {
     Slurm,
     /// `ssh` and `pbs_attach`: the processes belong to the job of PBS
     Pbs,
+    /// `blaunch`, within a job of LSF
+    Lsf,
+    /// `qrsh -inherit`, within a job of SGE
+    Sge,
     /// None: the hosts are this machine
     Fork,
 }
@@ -37,10 +41,23 @@ const SRUN: [&str; 10] = [
 ];
 
 impl Launcher {
-    /// The launcher for these hosts if none is named: `srun` for hosts of the Slurm job that includes this process, if
-    /// that command is there; otherwise ssh. `pbs_attach` must be asked for, since not every PBS lets jobs attach.
+    /// The launcher for these hosts if none is named: that of the job which includes this process and these hosts, if
+    /// its command is there; otherwise ssh. `pbs_attach` must be asked for, since not every PBS lets jobs attach.
     pub(super) fn of(hosts: &SlotList) -> Launcher {
-        if is_command("srun") && are_of_slurm(hosts) { Launcher::Slurm } else { Launcher::Ssh }
+        match system_of(hosts) {
+            Some(BatchSystem::Slurm) if is_command("srun") => Launcher::Slurm,
+            Some(BatchSystem::Lsf) if is_command("blaunch") => Launcher::Lsf,
+            Some(BatchSystem::Sge) if is_command("qrsh") => Launcher::Sge,
+            _ => Launcher::Ssh,
+        }
+    }
+
+    /// Whether only the process that the batch system has started reaches the hosts, and no process on one of them.
+    pub(super) fn is_flat(self) -> bool {
+        match self {
+            Launcher::Lsf | Launcher::Sge => true,
+            Launcher::Ssh | Launcher::Slurm | Launcher::Pbs | Launcher::Fork => false,
+        }
     }
 
     /// Returns the words of the command, with `{host}` for the host. The list is empty if the processes run on this
@@ -55,6 +72,8 @@ impl Launcher {
             Launcher::Ssh => None,
             Launcher::Fork => Some(Vec::new()),
             Launcher::Slurm => Some(SRUN.map(OsString::from).to_vec()),
+            Launcher::Lsf => Some(["blaunch", "{host}"].map(OsString::from).to_vec()),
+            Launcher::Sge => Some(["qrsh", "-inherit", "{host}"].map(OsString::from).to_vec()),
             Launcher::Pbs => {
                 let Some(job) = env::var_os("PBS_JOBID").filter(|job| !job.is_empty()) else {
                     return Err("--launcher pbs: PBS_JOBID is not set: run this within a job of PBS".into());
@@ -78,8 +97,10 @@ mod tests {
 
     #[test]
     fn each_launcher_has_its_command() {
-        let words = Launcher::Slurm.words().unwrap().unwrap();
-        assert_eq!(words.iter().filter(|word| word.to_str().unwrap().contains("{host}")).count(), 1);
+        for launcher in [Launcher::Slurm, Launcher::Lsf, Launcher::Sge] {
+            let words = launcher.words().unwrap().unwrap();
+            assert_eq!(words.iter().filter(|word| word.to_str().unwrap().contains("{host}")).count(), 1);
+        }
         assert_eq!((Launcher::Ssh.words(), Launcher::Fork.words()), (Ok(None), Ok(Some(Vec::new()))));
         assert!(is_command("sh") && !is_command("no-such-command"));
     }

@@ -29,7 +29,7 @@ For all programs, anywhere before a program:
                          the same, with the hosts of a file
   -ppn, -perhost K       number of processes on each host
   -launcher, -bootstrap NAME
-                         how processes get to hosts: ssh, slurm, pbs, fork
+                         how processes get to hosts: ssh, slurm, lsf, sge, pbs, fork
   -launcher-exec, -bootstrap-exec CMD
                          command that runs another one on a host
   -genv K V, -genvlist A,B

@@ -36,8 +36,8 @@ pub struct OverArgs {
     #[arg(long, visible_alias = "ppn", value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
     pub per_host: Option<u32>,
 
-    /// What starts the processes on the hosts; by default `slurm` for hosts of the Slurm job that includes this
-    /// process, and `ssh` for others
+    /// What starts the processes on the hosts; by default that of the job of Slurm, LSF or SGE that includes this
+    /// process and the hosts, and `ssh` for others
     #[arg(long, value_name = "HOW", value_enum)]
     pub launcher: Option<Launcher>,
 
@@ -50,8 +50,8 @@ pub struct OverArgs {
     #[arg(long, value_name = "PATH")]
     pub remote_gpc: Option<PathBuf>,
 
-    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default, and
-    /// for `gpc exec` 64
+    /// Number of hosts that a process starts itself, each of which starts its share of the others; 8 by default, for
+    /// `gpc exec` 64, and all of them with LSF and SGE
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fan_out: Option<u32>,
 
@@ -185,8 +185,14 @@ impl OverArgs {
         let names = hosts.iter().map(|host| HostSlots { slots: processes(host), ..host.clone() });
         let mut plan = RemotePlan::new(names, program, &AGENT);
         plan.network = self.network;
-        if let Some(rsh) = self.rsh_words(hosts)? {
+        let launcher = self.launcher_for(hosts)?;
+        if let Some(rsh) = self.rsh_words(launcher)? {
             plan.rsh = rsh;
+        }
+        if let Some(all) =
+            u32::try_from(hosts.len()).ok().and_then(NonZeroU32::new).filter(|_| launcher.is_flat())
+        {
+            plan.fan_out = all;
         }
         if let Some(fan_out) = self.fan_out.and_then(NonZeroU32::new) {
             plan.fan_out = fan_out;
@@ -205,15 +211,23 @@ impl OverArgs {
 }
 
 impl OverArgs {
-    /// Returns the command that starts a process on a host; `None` for the default.
-    fn rsh_words(&self, hosts: &SlotList) -> Result<Option<Vec<OsString>>, Refused> {
+    /// Returns what starts the processes on the hosts.
+    fn launcher_for(&self, hosts: &SlotList) -> Result<Launcher, Refused> {
         match (self.launcher, &self.rsh) {
-            (None | Some(Launcher::Ssh), Some(Words(rsh))) => Ok(Some(rsh.clone())),
+            (None | Some(Launcher::Ssh), Some(_)) => Ok(Launcher::Ssh),
             (Some(_), Some(_)) => Err("--rsh goes with --launcher ssh: leave one of them out".into()),
             (Some(Launcher::Fork), None) if self.remote_gpc.is_some() => {
                 Err("--launcher fork starts this program: leave --remote-gpc out".into())
             }
-            (launcher, None) => Ok(launcher.unwrap_or_else(|| Launcher::of(hosts)).words()?),
+            (launcher, None) => Ok(launcher.unwrap_or_else(|| Launcher::of(hosts))),
+        }
+    }
+
+    /// Returns the command that starts a process on a host; `None` for the default.
+    fn rsh_words(&self, launcher: Launcher) -> Result<Option<Vec<OsString>>, Refused> {
+        match &self.rsh {
+            Some(Words(rsh)) => Ok(Some(rsh.clone())),
+            None => Ok(launcher.words()?),
         }
     }
 }

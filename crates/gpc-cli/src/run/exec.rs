@@ -99,7 +99,7 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
         NodePlacement::Hosts(hosts) => {
             hosts.plan.partial = true;
             if args.target.over.fan_out.is_none() {
-                hosts.plan.fan_out = FAN_OUT;
+                hosts.plan.fan_out = hosts.plan.fan_out.max(FAN_OUT);
             }
         }
     }

@@ -265,6 +265,47 @@ fn the_hosts_of_an_allocation_have_their_slots() {
     assert!(ended.stderr.contains("exit status 255: ssh: "), "{}", ended.stderr);
 }
 
+/// In a job of LSF or SGE the hosts were reached by ssh, which such clusters often forbid: the job's own command is
+/// taken. It works from the first host alone, so all hosts are reached from there.
+#[test]
+fn hosts_of_lsf_and_sge_are_reached_by_the_command_of_the_job() {
+    let stand_in = StandIn::new();
+    let folder = stand_in.folder.path();
+    let rows: String = (1..=12).map(|host| format!("n{host} 1 all.q@n{host} UNDEFINED\n")).collect();
+    let pairs = (1..=12).map(|host| format!("n{host} 1")).collect::<Vec<_>>().join(" ");
+    let file = folder.join("rows");
+    fs::write(&file, rows).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let common = [("COPY", folder.to_str().unwrap()), ("PATH", path.as_str())];
+    for (command, words, job) in [
+        ("blaunch", "HOST", ("LSB_MCPU_HOSTS", pairs.as_str())),
+        ("qrsh", "-inherit HOST", ("PE_HOSTFILE", file.to_str().unwrap())),
+    ] {
+        let log = folder.join(format!("{command}.log"));
+        let skip = words.split(' ').map(|_| "shift; ").collect::<String>();
+        let script = format!("#!/bin/sh\necho \"$PPID $*\" >>\"{}\"\n{skip}exec \"$@\"\n", log.display());
+        let at = folder.join(command);
+        fs::write(&at, script).unwrap();
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o700)).unwrap();
+        let ended =
+            Gpc::start_in("call echo --hosts alloc --output json", b"", &[&common[..], &[job]].concat());
+        let ended = ended.end();
+        assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{command}");
+        let log = fs::read_to_string(log).unwrap();
+        let lines: Vec<(&str, &str)> = log.lines().map(|line| line.split_once(' ').unwrap()).collect();
+        for host in 1..=12 {
+            let start = format!("{} /", words.replace("HOST", &format!("n{host}")));
+            assert!(lines.iter().any(|(_, line)| line.starts_with(&start)), "{log}");
+        }
+        assert!(lines.len() == 12 && lines.iter().all(|(parent, _)| *parent == lines[0].0), "{log}");
+        // Without the command, or for another host, ssh remains.
+        let line = "call echo --hosts n1,no-such-host.invalid --start-limit 10s";
+        let other = Gpc::start_in(line, b"", &[&common[..], &[job]].concat()).end();
+        assert!(other.stderr.contains("exit status 255: ssh: "), "{}", other.stderr);
+        fs::remove_file(at).unwrap();
+    }
+}
+
 /// Kinds of failing hosts, and their messages.
 const FAILING: [(&str, &str); 7] = [
     ("down1", "host down1: exit status 255: ssh: connect to host down1 port 22: No route to host"),
