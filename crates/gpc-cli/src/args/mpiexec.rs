@@ -40,8 +40,8 @@ For all programs, anywhere before a program:
                          files for the output: %r is the rank, %h the host, %p the process id
   -print-all-exitcodes   print how each process ended
   -s, -stdin WHO         ranks that read standard input: all, none, or one
-  -bind-to WHAT, -map-by WHAT
-                         cores, and the order of ranks: as --bind and --map-by of `gpc run`
+  -bind-to WHAT          none, core, socket or numa; machine and board are none
+  -map-by WHAT           slot, node, core or socket; machine and board are slot
   -timeout SECONDS       time limit; MPIEXEC_TIMEOUT in the environment is the default
   -disable-auto-cleanup  a process that fails does not end the others
   -configfile FILE       the rest of the line: each line of the file is a program

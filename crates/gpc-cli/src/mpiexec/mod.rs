@@ -3,6 +3,7 @@
 //!
 //! The line is translated to the words of `gpc run`, which are parsed and checked as if they had been written.
 
+mod binding;
 mod config_file;
 mod options;
 mod translation;
@@ -106,6 +107,8 @@ fn help() -> String {
 fn in_their_spelling(text: &str) -> String {
     let pairs = OPTIONS.iter().filter_map(|(names, meaning)| match meaning {
         Meaning::Shared(ours) | Meaning::Own(ours) if ours.starts_with("--") => Some((names[0], *ours)),
+        Meaning::BindTo => Some((names[0], "--bind")),
+        Meaning::MapBy => Some((names[0], "--map-by")),
         _ => None,
     });
     pairs.fold(text.to_owned(), |text, (theirs, ours)| {

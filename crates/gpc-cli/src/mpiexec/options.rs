@@ -5,6 +5,10 @@
 pub(super) enum Meaning {
     /// Takes a value; the option of `gpc run` for all programs takes the same.
     Shared(&'static str),
+    /// Takes what a process is bound to.
+    BindTo,
+    /// Takes the order in which processes get their places.
+    MapBy,
     /// Takes no value; stands for this word of `gpc run`.
     Flag(&'static str),
     /// Takes a value; the option of `gpc run` for one program takes the same.
@@ -64,8 +68,8 @@ pub(super) const OPTIONS: &[Known] = &[
     (&["errfile-pattern"], Meaning::Shared("--err-file")),
     (&["print-all-exitcodes"], Meaning::Flag("--print-exits")),
     (&["s", "stdin"], Meaning::Shared("--stdin")),
-    (&["bind-to"], Meaning::Shared("--bind")),
-    (&["map-by"], Meaning::Shared("--map-by")),
+    (&["bind-to"], Meaning::BindTo),
+    (&["map-by"], Meaning::MapBy),
     (&["timeout"], Meaning::Timeout),
     (&["disable-auto-cleanup"], Meaning::Flag("--on-death=notify")),
     (&["configfile"], Meaning::ConfigFile),

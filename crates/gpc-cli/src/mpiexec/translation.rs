@@ -6,6 +6,7 @@ use std::slice::Iter;
 
 use chained_gpc::wire::Shown;
 
+use super::binding::{bind_to, map_by};
 use super::config_file;
 use super::options::{self, Meaning, OPTIONS, Programs};
 use crate::usage::{did_you_mean, meant};
@@ -148,6 +149,14 @@ impl Line {
             Meaning::Shared(ours) => {
                 let value = value("its value")?;
                 self.share(name, vec![ours.into(), value])?;
+            }
+            Meaning::BindTo => {
+                let value = bind_to(&shown(&value("its value")?)).map_err(|why| format!("-{name} {why}"))?;
+                self.share(name, vec!["--bind".into(), value.into()])?;
+            }
+            Meaning::MapBy => {
+                let value = map_by(&shown(&value("its value")?)).map_err(|why| format!("-{name} {why}"))?;
+                self.share(name, vec!["--map-by".into(), value.into()])?;
             }
             Meaning::Flag(ours) => self.share(name, vec![ours.into()])?,
             Meaning::Own(ours) => {

@@ -32,7 +32,7 @@ fn a_wrong_line_says_so_in_its_own_spelling() {
     let place = Place::new();
     for (words, expected) in [
         ("-n 0", "gpc: -n 0: write a number from 1 to 1048576"),
-        ("-bind-to l2cache", "gpc: -bind-to l2cache: write "),
+        ("-bind-to l2cache", "gpc: -bind-to l2cache: caches are unknown here: write core"),
         ("-x A", "gpc: -x: an option of Open MPI: "),
     ] {
         let ended = ended(mpiexec(&place, words, "true"));
