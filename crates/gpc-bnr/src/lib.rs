@@ -57,6 +57,7 @@
 //! | `stdio`, `input`, `outflow` | standard input and output; input; output to the head |
 //! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
 //! | `queries`, `snapshot` | commands that ask through a node; what a node holds, for tests |
+//! | `private` | files of programs that only their owner can read |
 //! | `foreign` | detects processes whose MPI library is not supported |
 //!
 //! ## supervisor

@@ -1,13 +1,14 @@
 //! Descriptions of processes to start, and their placement on nodes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use chained_gpc::trees::Id;
 
 use crate::names::{GroupId, Rank};
 
 /// Processes to start with the same program, arguments and environment.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Spec {
     /// Number of processes.
     pub count: u32,
@@ -30,6 +31,8 @@ pub struct Spec {
     /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`.
     /// - `start`: `partial` starts the others if a process cannot be started, which then counts as ended. All programs
     ///   of a group must have it.
+    /// - `private-file`: `NAME=DATA` sets a variable to the path of a file on the node, which has the data, and which
+    ///   only its owner can read. It may occur several times.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }
@@ -43,10 +46,36 @@ impl Spec {
         self.info.iter().rfind(|(key, _)| key == wanted).map(|(_, value)| value.as_slice())
     }
 
+    /// The variables of `private-file`, with the data of their files.
+    pub(crate) fn private_files(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let hints = self.info.iter().filter(|(key, _)| key == PRIVATE_FILE);
+        hints.filter_map(|(_, value)| {
+            let at = value.iter().position(|&byte| byte == b'=').filter(|&at| at > 0)?;
+            Some((&value[..at], &value[at + 1..]))
+        })
+    }
+
     /// The node of each process, and its processors, if the spec has `places`; `Some(None)` if they are malformed.
     pub(crate) fn places(&self) -> Option<Option<Places<'_>>> {
         let text = str::from_utf8(self.hint("places")?).unwrap_or("?");
         Some(text.split_ascii_whitespace().map(place).collect())
+    }
+}
+
+/// The hint for data that are not printed.
+const PRIVATE_FILE: &str = "private-file";
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spec { count, program, args, env, info } = self;
+        let shown = |(key, value): &(String, Vec<u8>)| match key == PRIVATE_FILE {
+            true => (key.clone(), Vec::new()),
+            false => (key.clone(), value.clone()),
+        };
+        let info: Vec<_> = info.iter().map(shown).collect();
+        let mut shape = f.debug_struct("Spec");
+        shape.field("count", count).field("program", program).field("args", args).field("env", env);
+        shape.field("info", &info).finish()
     }
 }
 

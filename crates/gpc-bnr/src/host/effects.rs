@@ -17,6 +17,7 @@ use super::events::HostEvent;
 use super::input::InputSender;
 use super::orders::ReplyTarget;
 use super::owner::OWNER;
+use super::private::PrivateFiles;
 use super::processes::{NodeInfo, PreparedProcess, check, prepare, raise_descriptors};
 use super::sources::Source;
 use crate::codec::encode_order;
@@ -123,11 +124,16 @@ impl Engine {
         }
         self.local.groups.insert(layout.group, layout.clone());
         let neighbours: Vec<_> = layout.ranks_on(self.me).collect();
-        if let Err(error) = self.ensure_supervisor() {
-            let error = without_supervisor(&error);
-            let members = neighbours.into_iter().map(|rank| Member { group: layout.group, rank });
-            return members.for_each(|member| self.started(member, Err(error.clone())));
-        }
+        let supervised = self.ensure_supervisor().map_err(|error| without_supervisor(&error));
+        let private =
+            supervised.and_then(|()| PrivateFiles::create(&layout.specs).map_err(|error| unprepared(&error)));
+        let private = match private {
+            Ok(private) => private,
+            Err(error) => {
+                let members = neighbours.into_iter().map(|rank| Member { group: layout.group, rank });
+                return members.for_each(|member| self.started(member, Err(error.clone())));
+            }
+        };
         let cpus = layout.cpus_on(self.me);
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
@@ -135,12 +141,16 @@ impl Engine {
             let own_input = self.stdio.own_input.as_ref();
             let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
                 let cpus = cpus.get(&rank).copied();
-                let node = NodeInfo { me: self.me, position, cpus, domain: &self.name, port, own_input };
+                let (me, domain, private) = (self.me, self.name.as_str(), &private);
+                let node = NodeInfo { me, position, cpus, domain, port, own_input, private };
                 prepare(&layout, rank, &node)
             });
             if let Err(error) = prepared.and_then(|prepared| self.begin(member, prepared)) {
                 self.started(member, Err(unprepared(&error)));
             }
+        }
+        if !private.is_empty() {
+            self.local.private.insert(layout.group, private);
         }
     }
 
@@ -320,7 +330,7 @@ impl Engine {
 /// The error of a process whose descriptors could not be created.
 fn unprepared(error: &io::Error) -> StartError {
     let errno = error.raw_os_error().unwrap_or(Errno::IO);
-    StartError::new(errno, StartError::REFUSED, "its pipes and its socket cannot be made")
+    StartError::new(errno, StartError::REFUSED, "its pipes, its socket or its private files cannot be made")
 }
 
 /// The error of processes that have no supervisor to start them.

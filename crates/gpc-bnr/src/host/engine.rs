@@ -426,6 +426,7 @@ impl Engine {
     pub(super) fn emptied(&mut self, group: GroupId) {
         self.links.attributes.forget(group);
         self.links.listeners.forget(group);
+        self.local.private.remove(&group);
         if let Some(layout) = self.local.groups.remove(&group)
             && layout.reads_on(self.me)
             && self.stdio.own_input.is_none()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::foreign::SilentProcesses;
+use super::private::PrivateFiles;
 use super::processes::PendingStarts;
 use crate::names::{GroupId, Member};
 use crate::spec::Layout;
@@ -13,6 +14,8 @@ use crate::spec::Layout;
 pub(super) struct Local {
     /// Groups with processes here.
     pub(super) groups: BTreeMap<GroupId, Arc<Layout>>,
+    /// Their private files, if they have some.
+    pub(super) private: BTreeMap<GroupId, PrivateFiles>,
     pub(super) starting: PendingStarts,
     /// Processes here that have not ended.
     pub(super) alive: BTreeSet<Member>,

@@ -20,6 +20,7 @@ mod orders;
 mod outflow;
 mod owner;
 mod peer;
+mod private;
 mod processes;
 mod queries;
 mod serving;

@@ -12,6 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::input::HostInput;
+use super::private::PrivateFiles;
 use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
@@ -91,6 +92,7 @@ pub(super) struct NodeInfo<'a> {
     pub(super) port: Option<(String, String)>,
     /// Standard input that rank 0 gets itself.
     pub(super) own_input: Option<&'a HostInput>,
+    pub(super) private: &'a PrivateFiles,
 }
 
 /// Creates the descriptors and the start order of a process.
@@ -144,6 +146,7 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
         Some(b"torch") => torch_variables(rank, layout.size(), node.position),
         _ => Vec::new(),
     };
+    env.extend(node.private.variables(spec));
     env.extend_from_slice(&spec.env);
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
     match &node.port {

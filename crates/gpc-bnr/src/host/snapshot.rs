@@ -22,6 +22,7 @@ impl Engine {
             ("delayed links", links.put_off.len()),
             ("secrets", links.listeners.secrets()),
             ("groups", local.groups.len()),
+            ("groups with private files", local.private.len()),
             ("groups that start", local.starting.len()),
             ("processes", local.alive.len()),
             ("silent processes", local.silent.len()),

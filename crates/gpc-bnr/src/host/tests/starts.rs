@@ -103,6 +103,26 @@ fn hints_become_the_folder_the_path_and_the_core() {
     }
 }
 
+/// The file is held until nothing of the group is left, and its data are not in the environment or in a log.
+#[test]
+fn a_private_file_is_there_as_long_as_its_group() {
+    let mut rig = Rig::new();
+    let hint = |data: &str| ("private-file".to_owned(), data.as_bytes().to_vec());
+    let spec = Spec { info: vec![hint("TOKEN=secret"), hint("OTHER=x")], ..spec(2) };
+    assert!(!format!("{spec:?}").contains(&format!("{:?}", b"secret")[1..]), "{spec:?}");
+    let _answer = rig.spawns(spec, false);
+    let processes = rig.ordered();
+    for process in &processes {
+        let path = variable(process, "TOKEN").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "secret");
+        assert!(!format!("{:?}", process.order).contains(&format!("{:?}", b"secret")[1..]));
+        rig.tell(SupervisorEvent::Started(process.member, 1_000_000 + process.member.rank));
+    }
+    assert_eq!(rig.engine.local.private.len(), 1);
+    rig.ends_all(processes);
+    rig.assert_empty();
+}
+
 #[test]
 fn a_group_is_started_when_its_last_process_is() {
     let mut rig = Rig::new();
