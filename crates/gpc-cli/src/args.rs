@@ -1,5 +1,7 @@
 //! Command-line arguments of `gpc`. Each is parsed here; the sub-commands check combinations of arguments.
 
+#[cfg(feature = "rendezvous")]
+pub(super) mod above;
 mod bench;
 mod copy;
 pub(super) mod documents;
@@ -10,6 +12,8 @@ pub(super) mod impi;
 mod launcher;
 mod level;
 mod link;
+#[cfg(all(feature = "bnr", feature = "rendezvous"))]
+pub(super) mod meeting;
 #[cfg(feature = "bnr")]
 pub(super) mod mpiexec;
 mod node;

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use clap::ValueEnum;
 
+#[cfg(feature = "rendezvous")]
+use super::meeting::MeetingArgs;
 use super::placement::PlacementArgs;
 use super::run::{OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use super::run_limit::RunLimitArgs;
@@ -106,6 +108,8 @@ impl ExecArgs {
             id: self.target.id,
             trust: self.target.trust.clone(),
             over: self.target.over.clone(),
+            #[cfg(feature = "rendezvous")]
+            meeting: MeetingArgs::default(),
         }
     }
 }

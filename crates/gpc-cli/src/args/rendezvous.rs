@@ -1,6 +1,5 @@
 //! The arguments of `gpc rendezvous`.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,10 +7,10 @@ use std::str::FromStr;
 use chained_gpc::Job;
 use chained_gpc::runtime::loopback;
 use clap::{Subcommand, ValueEnum};
-use gpc_launch::PROCESSES_MAX;
 use gpc_rendezvous::client::ServiceUrl;
-use gpc_rendezvous::{Handle, RankChoice, Scope, Token};
+use gpc_rendezvous::{Handle, Scope, Token};
 
+use super::above::{AboveArgs, RankWanted};
 use crate::duration::Span;
 
 /// Arguments of `gpc rendezvous`.
@@ -40,16 +39,9 @@ pub enum RendezvousCommand {
     Destroy(DestroyArgs),
     /// Print the token of the services of a job, which gives access to them
     Token(TokenArgs),
-    /// Start processes that meet at a resource; their environment has its handle
-    ///
-    /// Each process leads a process group, which ends with it. When `run` ends, or receives SIGINT, SIGTERM or SIGHUP,
-    /// the groups get SIGTERM, and 3 s later SIGKILL. Processes that have left their group (setsid) remain. If `run` is
-    /// killed (kill -9), or gets a second signal while it ends, the processes that it started die at once, but not the
-    /// processes that those started. The resource then lives until its lifetime ends.
-    Run(RunArgs),
-    /// Execute a program that ends when its parent ends.
-    #[command(hide = true)]
-    Task(TaskArgs),
+    /// Start processes that meet at a resource: `gpc run --rendezvous URL` with all its options
+    #[cfg(feature = "bnr")]
+    Run(Box<super::run::RunArgs>),
 }
 
 /// Access to a service.
@@ -69,9 +61,9 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// Time to try to reach the service, such as 500ms, 10s or 1h
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub try_for: Span,
+    /// Time to try to reach the service, such as 500ms, 10s or 1h; 10s by default
+    #[arg(long, value_name = "TIME")]
+    pub try_for: Option<Span>,
 }
 
 /// Selects a resource.
@@ -225,35 +217,6 @@ pub struct CreateArgs {
     pub access: AccessArgs,
 }
 
-/// The resource above.
-#[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
-pub struct AboveArgs {
-    /// Handle of the resource above; the service registers the data there when they are complete
-    #[arg(long, value_name = "HANDLE", requires = "parent_rank")]
-    pub parent: Option<Handle>,
-
-    /// With --parent: rank to register with there, or `assign`. With a number, clients that wait above are notified if
-    /// this unit is lost. With `assign` it has no rank there before it is complete, and its loss is not reported
-    #[arg(long = "rank", id = "parent_rank", value_name = "R", requires = "parent")]
-    pub rank: Option<RankWanted>,
-}
-
-/// A rank, or a request to assign one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RankWanted(pub RankChoice);
-
-impl FromStr for RankWanted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<RankWanted, String> {
-        if ["assign", "-1"].contains(&text) {
-            return Ok(RankWanted(RankChoice::Assign));
-        }
-        let rank = text.parse().map_err(|_| "write a number from 0 on, or `assign`".to_owned())?;
-        Ok(RankWanted(RankChoice::Rank(rank)))
-    }
-}
-
 /// Arguments of `gpc rendezvous register`.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct RegisterArgs {
@@ -405,56 +368,6 @@ pub struct TokenArgs {
     pub secret_file: Option<PathBuf>,
 }
 
-/// Arguments of `gpc rendezvous run`.
-#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
-pub struct RunArgs {
-    /// Number of processes
-    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    pub n: u32,
-
-    /// URL of the service
-    #[arg(long, value_name = "URL")]
-    pub service: ServiceUrl,
-
-    /// Resource above, where the data of all are registered.
-    #[command(flatten)]
-    pub above: AboveArgs,
-
-    /// Have the resource generate a job and a secret, so that the processes can become one set of nodes; with --parent
-    /// the resource at the top does
-    #[arg(long, conflicts_with = "parent")]
-    pub joint: bool,
-
-    /// End the processes after this time, such as 500ms, 10s or 1h; by default they end by themselves
-    #[arg(long, value_name = "TIME")]
-    pub time_limit: Option<Span>,
-
-    /// Keep the others running if a process fails before all have registered. By default they are ended, since they
-    /// would wait for a process that may never register
-    #[arg(long)]
-    pub keep_going: bool,
-
-    /// Access to the service.
-    #[command(flatten)]
-    pub access: AccessArgs,
-
-    /// Program and its arguments, after `--`
-    #[arg(value_name = "PROGRAM", last = true, required = true)]
-    pub command: Vec<OsString>,
-}
-
-/// Arguments of `gpc rendezvous task`, by which `run` starts each process.
-#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
-pub struct TaskArgs {
-    /// Process number of the parent.
-    #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
-    pub parent: i32,
-
-    /// Program and its arguments.
-    #[arg(value_name = "PROGRAM", last = true, required = true)]
-    pub command: Vec<OsString>,
-}
-
 pub(crate) const EXAMPLES: &str = "\
 A resource is where tasks meet: each registers its data, and gets the data of
 all when as many are there as it has room for. Its handle, `URL?ID`, is all
@@ -474,9 +387,8 @@ Examples:
   gpc rendezvous wait --of top --output json --limit 30s
   gpc rendezvous show --output json
   gpc rendezvous destroy --service http://127.0.0.1:4000 --job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
-  gpc rendezvous run -n 3 --service http://127.0.0.1:4000 -- ./task.sh with arguments
+  gpc run -n 3 --rendezvous http://127.0.0.1:4000 ./task.sh with arguments
   gpc rendezvous token --secret-file job.secret   for clients in other languages
 
 The exit status is 0 if it was done, 1 if not, which standard error explains,
-and 2 for arguments that make no sense. That of run is that of the first
-process that failed.";
+and 2 for arguments that make no sense.";

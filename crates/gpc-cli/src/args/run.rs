@@ -11,6 +11,8 @@ use gpc_bnr::names::GroupId;
 use gpc_launch::PROCESSES_MAX;
 use gpc_trees::Id;
 
+#[cfg(feature = "rendezvous")]
+use super::meeting::{MEETING_HEADING, MeetingArgs};
 use super::over::OVER_HEADING;
 use super::placement::PlacementArgs;
 use super::run_limit::RunLimitArgs;
@@ -89,6 +91,30 @@ pub struct RunArgs {
     /// Nodes on other hosts.
     #[command(flatten, next_help_heading = OVER_HEADING)]
     pub over: OverArgs,
+
+    /// The resource where the processes meet.
+    #[cfg(feature = "rendezvous")]
+    #[command(flatten, next_help_heading = MEETING_HEADING)]
+    pub meeting: MeetingArgs,
+}
+
+impl RunArgs {
+    /// Whether the processes meet at a resource.
+    pub fn meets(&self) -> bool {
+        #[cfg(feature = "rendezvous")]
+        return self.meeting.rendezvous.is_some();
+        #[cfg(not(feature = "rendezvous"))]
+        false
+    }
+
+    /// What to do when a process fails.
+    pub fn on_death(&self) -> OnDeathKind {
+        #[cfg(feature = "rendezvous")]
+        if self.meeting.keep_going {
+            return OnDeathKind::Notify;
+        }
+        self.on_death
+    }
 }
 
 /// A program, the number of its processes, and their environment. Another program follows each `:`.
@@ -178,6 +204,7 @@ Examples:
   gpc run -n 6 --nodes 3 ./hello                 three nodes, each a process of this machine
   gpc run --hosts a,b[01-64] --ppn 2 --bind core ./hello
   gpc run -n 64 --peers peers.txt --id 0 --secret-file job.secret ./hello
+  gpc run -n 3 --rendezvous http://head:4100/rendezvous ./task
   gpc ps                                         what runs, in another terminal";
 
 /// Selects a running domain.

@@ -6,15 +6,16 @@ use gpc_rendezvous::{Handle, Spec};
 
 use super::token;
 use crate::Failure;
-use crate::args::rendezvous::{AboveArgs, AccessArgs, HandleArgs};
+use crate::args::above::AboveArgs;
+use crate::args::rendezvous::{AccessArgs, HandleArgs};
 use crate::refused::Refused;
 
 /// Returns a client with the token and the authority from the arguments, or from the environment.
-pub(super) fn client(access: &AccessArgs, variables: &Variables) -> Result<Client, Failure> {
+pub(crate) fn client(access: &AccessArgs, variables: &Variables) -> Result<Client, Failure> {
     let mut options = ClientOptions::default();
     options.token = token::of(access, variables)?;
     options.ca = access.ca.clone().or_else(|| variables.ca_file.clone());
-    options.limit = access.try_for.duration();
+    options.limit = access.try_for.map_or(options.limit, |limit| limit.duration());
     Ok(Client::new(&options)?)
 }
 
@@ -32,7 +33,7 @@ pub(super) fn handle(args: &HandleArgs, variables: &Variables) -> Result<Handle,
 }
 
 /// Adds the resource above, with which this one is to register.
-pub(super) fn above(spec: Spec, above: &AboveArgs) -> Spec {
+pub(crate) fn above(spec: Spec, above: &AboveArgs) -> Spec {
     let parent = above.parent.clone().zip(above.rank);
     let parent = parent.map(|(handle, rank)| gpc_rendezvous::Parent { handle, rank: rank.0 });
     Spec { parent, ..spec }

@@ -2,17 +2,12 @@
 //!
 //! Source: WS Rendezvous; the requests to a service are in `gpc_rendezvous::client`.
 
-mod arguments;
+pub(crate) mod arguments;
 mod ask;
 mod private;
-mod run;
 mod serve;
 mod show;
-mod task;
-mod token;
-
-use gpc_rendezvous::FaultKind;
-use gpc_rendezvous::client::ClientError;
+pub(crate) mod token;
 
 use super::CommandResult;
 use super::args::rendezvous::{RendezvousArgs, RendezvousCommand};
@@ -27,13 +22,12 @@ pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
         RendezvousCommand::Show(args) => show::run(args),
         RendezvousCommand::Destroy(args) => ask::destroy(args),
         RendezvousCommand::Token(args) => token::run(args),
-        RendezvousCommand::Run(args) => run::run(args),
-        RendezvousCommand::Task(args) => task::task(args),
-    };
-    done.map_err(|error| match error.downcast_ref().and_then(ClientError::fault) {
-        Some(fault) if fault.kind == FaultKind::Unauthorized => {
-            "the service wants another token, or one at all: --token-file FILE or --secret-file FILE names it, or GPC_RENDEZVOUS_TOKEN_FILE or GPC_SECRET_FILE in the environment".into()
+        #[cfg(feature = "bnr")]
+        RendezvousCommand::Run(args) if !args.meets() => {
+            Err(super::refused::Refused::from("name the service: --rendezvous URL").into())
         }
-        _ => error,
-    })
+        #[cfg(feature = "bnr")]
+        RendezvousCommand::Run(args) => super::run::run(args),
+    };
+    done.map_err(token::explained)
 }

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use chained_gpc::Secret;
 use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret, read_token};
+use gpc_rendezvous::FaultKind;
+use gpc_rendezvous::client::ClientError;
 use gpc_rendezvous::token::ServiceToken;
 use gpc_rendezvous::variables::Variables;
 
@@ -25,7 +27,7 @@ pub(super) fn run(args: &TokenArgs) -> CommandResult {
 }
 
 /// Returns the token for requests to services, if there is one.
-pub(super) fn of(access: &AccessArgs, variables: &Variables) -> Result<Option<ServiceToken>, Failure> {
+pub(crate) fn of(access: &AccessArgs, variables: &Variables) -> Result<Option<ServiceToken>, Failure> {
     if let Some(file) = &access.token_file {
         return read(file).map(Some);
     }
@@ -35,6 +37,16 @@ pub(super) fn of(access: &AccessArgs, variables: &Variables) -> Result<Option<Se
     match &variables.token_file {
         Some(file) => read(file).map(Some),
         None => of_secret(None),
+    }
+}
+
+/// Returns an error that names the options for a token, if a service has refused a request without the right one.
+pub(crate) fn explained(error: Failure) -> Failure {
+    match error.downcast_ref().and_then(ClientError::fault) {
+        Some(fault) if fault.kind == FaultKind::Unauthorized => {
+            "the service wants another token, or one at all: --token-file FILE or --secret-file FILE names it, or GPC_RENDEZVOUS_TOKEN_FILE or GPC_SECRET_FILE in the environment".into()
+        }
+        _ => error,
     }
 }
 

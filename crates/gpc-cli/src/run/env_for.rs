@@ -25,13 +25,15 @@ fn free_address() -> io::Result<SocketAddr> {
 
 fn add(spec: &mut Spec, address: SocketAddr) {
     let pairs = [("MASTER_ADDR", address.ip().to_string()), ("MASTER_PORT", address.port().to_string())];
-    for (name, value) in pairs {
-        // The user may have chosen others.
-        if spec.env.iter().all(|(known, _)| known != name.as_bytes()) {
-            spec.env.push((name.into(), value.into_bytes()));
-        }
-    }
+    pairs.into_iter().for_each(|(name, value)| add_variable(spec, name, value));
     spec.info.push(("env-for".into(), b"torch".to_vec()));
+}
+
+/// Adds a variable, unless the user has chosen a value.
+pub(super) fn add_variable(spec: &mut Spec, name: &str, value: String) {
+    if spec.env.iter().all(|(known, _)| known != name.as_bytes()) {
+        spec.env.push((name.into(), value.into_bytes()));
+    }
 }
 
 #[cfg(test)]

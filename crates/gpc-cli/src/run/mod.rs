@@ -13,6 +13,8 @@ mod head;
 mod heads;
 mod input;
 mod job;
+#[cfg(feature = "rendezvous")]
+mod meeting;
 mod nodes;
 mod on_timeout;
 mod output;
@@ -45,6 +47,8 @@ use self::exits::Exits;
 use self::failures::Failures;
 use self::heads::Listening;
 use self::job::{Job, JobEnd};
+#[cfg(feature = "rendezvous")]
+use self::meeting::Meeting;
 use self::nodes::Nodes;
 use self::output::{OutputPlan, Sink};
 use self::places::Places;
@@ -78,6 +82,14 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     if plan.env_for.is_some() {
         env_for::add_torch(&mut plan.specs)?;
     }
+    #[cfg(feature = "rendezvous")]
+    let meeting = match Meeting::create(args, &mut plan, &signals) {
+        Ok(meeting) => meeting,
+        Err(error) => {
+            nodes.close();
+            return interrupted(&signals, error);
+        }
+    };
     let ended = carry_out(&plan, &signals, nodes, settings, &places)?;
     let Ended { over, failures, exits, lacks_input, losses, .. } = ended;
     if plan.print_exits {
@@ -86,7 +98,14 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     nodes::loss_lines(&losses).iter().for_each(|line| say(line));
     failures.say();
     let failed = failures.status().or(lacks_input.then_some(super::FAILED));
-    Ok(ExitCode::from(status(over, &plan, failed)))
+    #[cfg(feature = "rendezvous")]
+    let has_failed = matches!(over, JobEnd::TimedOut) || failures.status().is_some();
+    let status = status(over, &plan, failed);
+    #[cfg(feature = "rendezvous")]
+    if let Some(meeting) = meeting.filter(|_| has_failed) {
+        meeting.say_registered();
+    }
+    Ok(ExitCode::from(status))
 }
 
 /// Returns the status of the signal that has ended the start, or else its error.

@@ -121,6 +121,8 @@ impl RunPlan {
     /// The same.
     pub(super) fn of(programs: &[ProgramArgs], args: &RunArgs) -> Result<RunPlan, Refused> {
         let limits = Limits::default();
+        #[cfg(feature = "rendezvous")]
+        args.meeting.parent_rank()?;
         let nodes = nodes(args)?;
         let ranks =
             args.placement.rank_file.as_ref().map(|path| places(path, &nodes.hosts()?)).transpose()?;
@@ -167,7 +169,7 @@ impl RunPlan {
         });
         Ok(RunPlan {
             specs: specs.collect::<Result<_, Refused>>()?,
-            on_death: match args.on_death {
+            on_death: match args.on_death() {
                 OnDeathKind::Kill => OnDeath::Kill,
                 OnDeathKind::Notify => OnDeath::Notify,
             },
@@ -279,9 +281,9 @@ fn over(args: &RunArgs) -> Result<OverArgs, Refused> {
 }
 
 fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
-    if args.peers.is_none() && args.trust.secret_file.is_some() {
+    if args.peers.is_none() && args.trust.secret_file.is_some() && !args.meets() {
         return Err(
-            "--secret-file goes with --peers FILE: for nodes that this command starts, a secret is drawn"
+            "--secret-file goes with --peers FILE or --rendezvous URL: for nodes that this command starts, a secret is drawn"
                 .into(),
         );
     }
@@ -333,7 +335,10 @@ mod tests {
     fn a_secret_goes_with_nodes_that_run_already() {
         for line in ["gpc run --secret-file f p", "gpc run --secret-file f --hosts a p"] {
             let why = plan(line).unwrap_err().to_string();
-            assert!(why.starts_with("--secret-file goes with --peers FILE"), "{line}: {why}");
+            assert!(
+                why.starts_with("--secret-file goes with --peers FILE or --rendezvous URL"),
+                "{line}: {why}"
+            );
         }
     }
 }

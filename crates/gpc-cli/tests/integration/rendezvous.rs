@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use gpc_rendezvous::client::{Client, ClientOptions, draw_token};
 use gpc_rendezvous::{FaultKind, Unit};
 use gpc_test_support::process::{self, Owned};
+use gpc_test_support::waiting::until_some;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, prlimit, waitid};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -178,6 +179,12 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
         ),
         ("rendezvous create --service http://a --capacity 1 --lifetime 0s", "lives for 1ms at least"),
         ("rendezvous run -n 2 --service http://a", "<PROGRAM>"),
+        ("rendezvous run -n 2 true", "name the service: --rendezvous URL"),
+        ("run -n 2 --joint true", "--rendezvous is missing"),
+        (
+            "run --parent http://a/rendezvous?00112233445566778899aabbccddeeff --rank 1 true",
+            "--parent goes with --rendezvous URL",
+        ),
         // The rank was dropped without an error, and the processes had none.
         (
             "rendezvous run -n 2 --service http://a --parent http://a/rendezvous?00112233445566778899aabbccddeeff --rank 4294967296 -- true",
@@ -396,7 +403,7 @@ fn processes_that_are_started_meet() {
     let service = job.serve(&[]);
     let top = job.create(&service.url, &["--capacity", "2", "--level", "2"]);
     let run = |rank: &str| {
-        let words = ["rendezvous", "run", "-n", "3", "--service", &service.url, "--parent", &top];
+        let words = ["run", "-n", "3", "--rendezvous", &service.url, "--parent", &top];
         let mut command = job.gpc(&words);
         // The processes get the token only through its file, not through variables inherited from this process.
         command
@@ -410,27 +417,52 @@ fn processes_that_are_started_meet() {
     }
 }
 
+/// The token and the certificates of the service are on one host, and the processes on others.
+#[test]
+fn processes_on_other_hosts_get_the_token() {
+    let job = Job::new();
+    // The second run finds room only if the first one has destroyed its resource.
+    let service = job.serve(&["--resources-max", "1"]);
+    let rsh = job.path("rsh");
+    fs::write(&rsh, "#!/bin/sh\nshift\nunset GPC_SECRET_FILE\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&rsh, fs::Permissions::from_mode(0o700)).unwrap();
+    let rsh = rsh.display().to_string();
+    for place in [vec!["--hosts", "a,b,c", "--rsh", &rsh], vec!["-n", "3", "--nodes", "2"]] {
+        let mut command = job.gpc(&["run", "--rendezvous", &service.url]);
+        command.args(place).args(["env", "-u", "GPC_SECRET_FILE", "sh", "-c", TASK]).env("GPC", EXE);
+        // A handle of an earlier job is not inherited.
+        command.env("GPC_MULTIJOB_HANDLE", "http://127.0.0.1:1/rendezvous?00112233445566778899aabbccddeeff");
+        let (status, out, error) = finished(command, b"");
+        assert_eq!((status, String::from_utf8(out).unwrap()), (Some(0), "3 0 0 0 ".repeat(3)), "{error}");
+    }
+}
+
+/// A run that fails destroys its resource: the service has room for one.
 #[test]
 fn a_process_that_fails_is_named_and_its_status_is_that_of_the_run() {
     let job = Job::new();
-    let service = job.serve(&[]);
+    let service = job.serve(&["--resources-max", "1"]);
     let run = |more: &[&str]| {
         let mut words = vec!["rendezvous", "run", "-n", "1", "--service", &service.url];
         words.extend(more);
         finished(job.gpc(&words), b"")
     };
     let (status, _, error) = run(&["--", "sh", "-c", "exit 3"]);
-    assert_eq!(
-        (status, error.as_str()),
-        (Some(3), "gpc: process 0 has ended with exit status 3; 0 of 1 have registered\n")
-    );
+    let lines = "gpc: g1.0: ended with status 3\ngpc: 0 of 1 have registered at the rendezvous\n";
+    assert_eq!((status, error.as_str()), (Some(3), lines));
     let (status, _, error) = run(&["--", "/nowhere/program"]);
-    assert!(status == Some(127) && error.contains("cannot start /nowhere/program: No such file"), "{error}");
+    let line = "gpc: cannot start /nowhere/program (rank 0";
+    assert!(status == Some(127) && error.starts_with(line) && error.contains("such program"), "{error}");
     let (status, _, error) = run(&["--time-limit", "200ms", "--", "sleep", "600"]);
-    assert!(status == Some(124) && error.contains("longer than 200ms"), "{error}");
+    assert!(status == Some(124) && error.contains("longer than 200ms\ngpc: 0 of 1 have"), "{error}");
     // The error was only the service's message about lifetimes.
     let (status, _, error) = run(&["--time-limit", "30d", "--", "true"]);
-    assert!(status == Some(2) && error.contains("--time-limit 30d: ") && error.contains("13 s"), "{error}");
+    assert!(status == Some(2) && error.contains("--time-limit 30d: ") && error.contains("90 s"), "{error}");
+    let words = ["run", "--rendezvous", &service.url, "true"];
+    let (status, _, error) = finished(gpc(&words), b"");
+    assert!(status == Some(1) && error.contains("the service wants another token"), "{error}");
+    let (status, _, error) = run(&["true"]);
+    assert_eq!((status, error.as_str()), (Some(0), ""));
 }
 
 /// The other processes waited for the one that had failed, until the run was ended by hand.
@@ -448,14 +480,16 @@ fn the_others_are_ended_when_one_fails_before_all_have_registered() {
     };
     let (status, _, error) = run("first", "sleep 600", &[]);
     assert_eq!(status, Some(3), "{error}");
-    assert!(error.contains("has ended with exit status 3; 0 of 2 have registered\n"), "{error}");
-    assert!(error.contains("the other processes are ended") && error.contains("--keep-going"), "{error}");
-    let (status, _, error) = run("second", "sleep 2", &["--keep-going"]);
-    assert!(status == Some(3) && !error.contains("are ended"), "{error}");
+    assert!(error.contains("ended with status 3\n") && error.contains("0 of 2 have registered"), "{error}");
+    assert!(error.contains("one more process of g1 was killed since then"), "{error}");
+    for keep in [&["--keep-going"][..], &["--on-death", "notify"]] {
+        let (status, _, error) = run(keep[0], "sleep 2", keep);
+        assert!(status == Some(3) && !error.contains("killed"), "{error}");
+    }
 }
 
 /// The service was queried with the whole limit of `--try-for` on the thread that handles signals: a run whose service
-/// was down ignored signals.
+/// was down ignored signals. Later a signal while the resource was destroyed had no effect.
 #[test]
 fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
     let job = Job::new();
@@ -475,11 +509,68 @@ fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
     fs::write(&go, "\n").unwrap();
     let mut said = BufReader::new(run.stderr.take().unwrap());
     line.clear();
-    said.read_line(&mut line).unwrap();
-    assert!(line.contains("has ended with exit status 3; how many have registered is not known"), "{line}");
-    kill_process(Pid::from_raw(run.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    while !line.contains("how many have registered at the rendezvous is not known") {
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "{line}");
+    }
+    assert!(line.contains("ended with status 3\n"), "{line}");
+    // A signal that comes before the wait for the service is one that has ended the job.
+    let ended = || {
+        kill_process(Pid::from_raw(run.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+        run.try_wait().unwrap()
+    };
+    let status = until_some("the end", ended);
+    said.read_to_string(&mut line).unwrap();
+    assert!(line.contains("stays until its lifetime ends: a signal has ended the wait"), "{line}");
+    assert_eq!(status.code(), Some(3));
     service.signal(Signal::CONT);
-    assert_eq!(run.wait().unwrap().code(), Some(143));
+}
+
+/// The service is killed after the start, and restarted while the processes try to register.
+#[test]
+fn processes_meet_though_the_service_is_down_for_some_time() {
+    let job = Job::new();
+    let store = job.path("store").display().to_string();
+    let service = job.serve(&["--store", &store]);
+    let script = "echo up; read -r line; printf %s a | \"$GPC\" rendezvous register --data - --try-for 1m >&2; \"$GPC\" rendezvous wait";
+    let mut command = job.gpc(&["run", "-n", "2", "--rendezvous", &service.url, "--stdin", "all"]);
+    command.args(["sh", "-c", script]).env("GPC", EXE);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    let mut out = BufReader::new(run.stdout.take().unwrap());
+    let mut text = String::new();
+    for _ in 0..2 {
+        out.read_line(&mut text).unwrap();
+    }
+    let address = service.address();
+    assert_eq!(service.end(Signal::KILL).0, None);
+    run.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let service = job.serve(&["--listen", &address, "--store", &store, "--resources-max", "1"]);
+    out.read_to_string(&mut text).unwrap();
+    let (status, _, error) = ended(run);
+    assert_eq!((status, text.as_str()), (Some(0), "up\nup\n2 1 a1 a2 1 a1 a"), "{error}");
+    // The resource was destroyed: there is room for another one.
+    job.create(&service.url, &["--capacity", "1"]);
+}
+
+/// A service that is gone at the end delays the end for `--try-for`, and the status is that of the job.
+#[test]
+fn a_resource_that_cannot_be_destroyed_is_said() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let words =
+        ["run", "--rendezvous", &service.url, "--try-for", "100ms", "sh", "-c", "echo up; read -r line"];
+    let mut command = job.gpc(&words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = service.url.clone();
+    service.end(Signal::KILL);
+    run.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let (status, _, error) = ended(run);
+    assert_eq!(status, Some(0), "{error}");
+    assert!(error.starts_with("gpc: the resource of the job stays until its lifetime ends: "), "{error}");
+    assert!(error.contains(&format!("{url} cannot be reached")), "{error}");
 }
 
 /// Signals went to the process alone, and its descendants lived on.
