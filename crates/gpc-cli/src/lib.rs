@@ -130,7 +130,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use gpc_launch::own_id;
-use gpc_launch::remote::own_part;
+use gpc_launch::remote::is_agent;
 
 use self::args::{Args, Command};
 use self::refused::Refused;
@@ -162,13 +162,15 @@ pub fn main() -> ExitCode {
             .unwrap_or_else(|error| failed(&*error, USAGE));
     }
     let (of_agent, loads_there) = plugins::taken_from(&arguments, &launching::AGENT);
-    let result = match (launched, own_part(of_agent, &launching::AGENT)) {
-        (Some(id), _) => {
+    let result = match launched {
+        Some(id) => {
             launching::name_process();
             logs::start().and_then(|()| node::run_launched(id, &loads))
         }
-        (None, Some(part)) => logs::start().and_then(|()| node::run_part(part, &loads_there)),
-        (None, None) => return started(),
+        None if is_agent(of_agent, &launching::AGENT) => {
+            logs::start().and_then(|()| node::run_as_agent(&loads_there))
+        }
+        None => return started(),
     };
     result.unwrap_or_else(|error| failed(&*error, USAGE))
 }

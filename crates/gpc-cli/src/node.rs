@@ -20,7 +20,7 @@ use super::refused::Refused;
 use super::trust::Trust;
 use super::{CommandResult, builtin, copy, plugins};
 use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
-use gpc_launch::remote::{AgentError, Part};
+use gpc_launch::remote::{AgentError, run_agent};
 use gpc_launch::{Launched, LaunchedError, NodeSettings};
 
 /// Time that calls in flight get when a node is stopped.
@@ -49,21 +49,17 @@ pub(super) fn run_launched(id: Id, loads: &[PathBuf]) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a process that a command with `--hosts` started on a host, or the command that starts one there, until it is
-/// ended.
-pub(super) fn run_part(part: Part, loads: &[PathBuf]) -> CommandResult {
+/// Runs a process that a command with `--hosts` started on a host, until it is ended.
+pub(super) fn run_as_agent(loads: &[PathBuf]) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    // The other part is a command that replaces this process.
-    if part == Part::Agent {
-        copy::register(&functions)?;
-        plugins::load(loads, &functions)?;
-        // An agent serves every command: whether it runs programs is for the head to say, whose links prove the secret
-        // of the launch.
-        #[cfg(feature = "bnr")]
-        super::run::serving(&functions)?;
-    }
-    match part.run(&functions) {
+    copy::register(&functions)?;
+    plugins::load(loads, &functions)?;
+    // An agent serves every command: whether it runs programs is for the head to say, whose links prove the secret of
+    // the launch.
+    #[cfg(feature = "bnr")]
+    super::run::serving(&functions)?;
+    match run_agent(&functions) {
         // The parent is gone, so nothing is reported.
         Err(AgentError::ParentGone) => Ok(ExitCode::FAILURE),
         ended => Ok(ended.map(|()| ExitCode::SUCCESS)?),

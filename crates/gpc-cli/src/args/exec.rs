@@ -84,11 +84,7 @@ impl ExecArgs {
         let word = OsString::from;
         let words = match &self.shell {
             Some(script) => vec![word("/bin/sh"), word("-c"), script.clone()],
-            // So that a command that one host lacks is started on the others.
-            None => {
-                let shell = ["/bin/sh", "-c", r#"exec "$0" "$@""#].map(OsString::from);
-                shell.into_iter().chain(self.words.iter().cloned()).collect()
-            }
+            None => self.words.clone(),
         };
         RunArgs {
             first: ProgramArgs { n: None, env: Vec::new(), wdir: None, words },

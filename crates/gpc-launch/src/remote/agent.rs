@@ -8,20 +8,17 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 use std::time::Duration;
 
 use gpc_trees::Id;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use zeroize::Zeroizing;
 
 use super::agent_error::AgentError;
 use super::answer::{Answer, GREETING, StartReport};
-use super::driver::{Driver, SHELL};
+use super::driver::Driver;
 use super::network::{Listening, place};
 use super::session::{Order, Session};
 use super::task::{Book, PART_MAX, Task};
@@ -42,60 +39,19 @@ const READ_MAX: usize = 1 << 16;
 /// Maximum number of bytes that the agent above has not read.
 const UNSENT_MAX: usize = PART_MAX;
 
-/// The part of a process in a launch over hosts, as its arguments define it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// A node that starts others.
-    Agent,
-    /// This command, which replaces the process.
-    Shell(Vec<OsString>),
+/// Whether this process is an agent of a launch over hosts, as its arguments say: those of the
+/// [plan](super::RemotePlan::arguments), and nothing else.
+pub fn is_agent(arguments: impl IntoIterator<Item = OsString>, plan: &[&str]) -> bool {
+    arguments.into_iter().skip(1).eq(plan.iter().copied())
 }
 
-/// Returns the part of this process in a launch over hosts: the arguments after [those of the
-/// plan](super::RemotePlan::arguments) define it. `None` for any other process.
-pub fn own_part(arguments: impl IntoIterator<Item = OsString>, plan: &[&str]) -> Option<Part> {
-    let mut arguments = arguments.into_iter().skip(1);
-    for &known in plan {
-        arguments.next().filter(|argument| argument == known)?;
-    }
-    match arguments.next() {
-        None => Some(Part::Agent),
-        Some(shell) if shell == SHELL => {
-            let words: Vec<OsString> = arguments.collect();
-            (!words.is_empty()).then_some(Part::Shell(words))
-        }
-        Some(_) => None,
-    }
-}
-
-impl Part {
-    /// Runs the part until the agent above ends this process, or dies. The program should end at once afterwards:
-    /// functions may still be running.
-    ///
-    /// # Errors
-    /// See [`AgentError`].
-    pub fn run(self, functions: &Functions) -> Result<(), AgentError> {
-        match self {
-            Part::Shell(words) => Err(become_command(&words)),
-            Part::Agent => Agent::begin(Clock::system())?.run(functions),
-        }
-    }
-}
-
-/// Replaces this process by a command that the system ends when the process's parent dies. Otherwise it could survive
-/// while it tries to reach a host, since it reads nothing then.
-fn become_command(words: &[OsString]) -> AgentError {
-    let parent = getppid();
-    let tied = set_parent_process_death_signal(Some(Signal::TERM));
-    if let Err(error) = tied {
-        return AgentError::System("be told of the end of the process above", error.into());
-    }
-    // The parent may have died before that call.
-    if parent != getppid() || parent.is_none() {
-        return AgentError::ParentGone;
-    }
-    let error = Command::new(&words[0]).args(&words[1..]).exec();
-    AgentError::Run(words[0].to_string_lossy().into_owned(), error)
+/// Runs the agent until the one above ends this process, or dies. The program should end at once afterwards: functions
+/// may still be running.
+///
+/// # Errors
+/// See [`AgentError`].
+pub fn run_agent(functions: &Functions) -> Result<(), AgentError> {
+    Agent::begin(Clock::system())?.run(functions)
 }
 
 /// The pipes to the agent above, on this side.
@@ -339,32 +295,11 @@ mod tests {
 
     #[test]
     fn only_what_a_launch_writes_is_taken_for_it() {
-        let part = |line: &str| own_part(line.split(' ').map(OsString::from), &["node", "--agent"]);
-        assert_eq!(part("gpc node --agent"), Some(Part::Agent));
-        let words = ["ssh", "a", "gpc"].map(OsString::from).to_vec();
-        assert_eq!(part("gpc node --agent --rsh ssh a gpc"), Some(Part::Shell(words)));
-        for line in
-            ["gpc", "gpc node", "gpc call --agent", "gpc node --agent --rsh", "gpc node --agent --help"]
-        {
-            assert_eq!(part(line), None, "{line}");
+        let is = |line: &str| is_agent(line.split(' ').map(OsString::from), &["node", "--agent"]);
+        assert!(is("gpc node --agent"));
+        for line in ["gpc", "gpc node", "gpc call --agent", "gpc node --agent --help"] {
+            assert!(!is(line), "{line}");
         }
-    }
-
-    /// Becoming a command changed the process even where it failed: it died of writing to a pipe without a reader. So
-    /// did other tests of the same process, now and then.
-    #[test]
-    fn a_command_that_cannot_be_run_is_named() {
-        const ALONE: &str = "GPC_BECOMES_A_COMMAND";
-        if std::env::var_os(ALONE).is_some() {
-            let error = become_command(&["/nowhere/ssh".into()]).to_string();
-            assert!(error.starts_with("cannot run /nowhere/ssh: No such file"), "{error}");
-            return;
-        }
-        let name = "remote::agent::tests::a_command_that_cannot_be_run_is_named";
-        let mut alone = Command::new(std::env::current_exe().unwrap());
-        let output = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
 
     /// An agent without the process above it.

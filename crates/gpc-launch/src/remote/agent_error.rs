@@ -17,9 +17,6 @@ pub enum AgentError {
     /// The orders are too long, or in the wrong order.
     #[error("this agent was told {0}")]
     BadOrders(&'static str),
-    /// The command cannot be run.
-    #[error("cannot run {0}: {1}")]
-    Run(String, #[source] io::Error),
     /// A system call has failed.
     #[error("cannot {0}: {1}")]
     System(&'static str, #[source] io::Error),

@@ -17,16 +17,13 @@ use super::process::{Process, ProcessLine};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
+use super::tied::tie;
 use super::words::with_host;
 use crate::name_of;
 use chained_gpc::Clock;
 
 /// Maximum time of a wait without a deadline; an event ends the wait.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// The argument that makes this program run a command that starts an agent on another host. An agent of the same
-/// machine is started without it.
-pub(super) const SHELL: &str = "--rsh";
 
 /// The start of a part of the tree, with its processes.
 pub(super) struct Driver {
@@ -188,10 +185,7 @@ impl Driver {
                 Output::Kill { agent } => self.processes.get_mut(&agent).into_iter().for_each(Process::kill),
                 Output::Spawn { agent, share, same_host } => {
                     let task = self.task.text_for(&share);
-                    match self
-                        .command(&share[0], same_host)
-                        .and_then(|mut command| Process::start(&mut command))
-                    {
+                    match Process::start(&mut self.command(&share[0], same_host)) {
                         Ok(mut process) => {
                             process.send(&task);
                             self.processes.insert(agent, process);
@@ -212,20 +206,23 @@ impl Driver {
         self.task.rsh.first().filter(|_| !same_host).unwrap_or(&self.own.0)
     }
 
-    /// Returns the command that starts an agent. A command that reaches another host is run by this program, so that it
-    /// does not outlive this process. Without such a command, all agents are processes of this machine.
-    fn command(&self, host: &HostIds, same_host: bool) -> io::Result<Command> {
-        let (program, arguments) = &self.own;
-        let mut command = Command::new(program);
-        command.arg0(name_of(Path::new(program))).args(arguments);
-        if !same_host && !self.task.rsh.is_empty() {
-            command.arg(SHELL).args(with_host(&self.task.rsh, &host.name));
-            command.arg(&self.task.program).args(&self.task.arguments);
-            // The ssh server of the other host sets these variables anew; another command would leave them wrong.
-            // Agents of this host are reached as this process is.
-            command.env_remove("SSH_CONNECTION").env_remove("SSH_CLIENT");
+    /// Returns the command that starts an agent. One that reaches another host does not outlive this process. Without
+    /// such a command, all agents are processes of this machine.
+    fn command(&self, host: &HostIds, same_host: bool) -> Command {
+        if same_host || self.task.rsh.is_empty() {
+            let (program, arguments) = &self.own;
+            let mut command = Command::new(program);
+            command.arg0(name_of(Path::new(program))).args(arguments);
+            return command;
         }
-        Ok(command)
+        let words = with_host(&self.task.rsh, &host.name);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(&self.task.program).args(&self.task.arguments);
+        // The ssh server of the other host sets these variables anew; another command would leave them wrong. Agents of
+        // this host are reached as this process is.
+        command.env_remove("SSH_CONNECTION").env_remove("SSH_CLIENT");
+        tie(&mut command);
+        command
     }
 }
 
@@ -356,13 +353,12 @@ mod tests {
         assert!(driver.processes.is_empty() && driver.is_done() && driver.answers().is_empty());
     }
 
-    /// A command that reaches another host is run by this program, with the host and the program of that host.
     #[test]
     fn commands_name_the_host_and_the_program_there() {
         let (mut driver, _) = driver("x", 1);
         let host = HostIds { first: 3, count: 1, name: "b".into() };
         let words_of = |driver: &Driver, is_here| {
-            let command = driver.command(&host, is_here).unwrap();
+            let command = driver.command(&host, is_here);
             let mut words = vec![command.get_program().to_str().unwrap().to_owned()];
             words.extend(command.get_args().map(|word| word.to_str().unwrap().to_owned()));
             let removed: Vec<&str> = command
@@ -374,7 +370,7 @@ mod tests {
         };
         let words = |is_here| words_of(&driver, is_here);
         assert_eq!(words(true), ("/bin/sh -c x".into(), String::new()));
-        let there = "/bin/sh -c x --rsh /nowhere/ssh b gpc --agent".into();
+        let there = "/nowhere/ssh b gpc --agent".into();
         assert_eq!(words(false), (there, "SSH_CLIENT SSH_CONNECTION".into()));
         // Without such a command, the host is this machine.
         driver.task.rsh.clear();

@@ -9,7 +9,7 @@
 //! Needs the feature `noise`, since links between hosts are authenticated and encrypted.
 //!
 //! ```no_run
-//! use gpc_launch::remote::{RemoteLaunch, RemotePlan, own_part};
+//! use gpc_launch::remote::{RemoteLaunch, RemotePlan, is_agent, run_agent};
 //! use chained_gpc::{Call, Functions, Node};
 //!
 //! /// The arguments of a started process.
@@ -22,8 +22,8 @@
 //!         Ok(())
 //!     })?;
 //!     // A process started below.
-//!     if let Some(part) = own_part(std::env::args_os(), &AGENT) {
-//!         return Ok(part.run(&functions)?);
+//!     if is_agent(std::env::args_os(), &AGENT) {
+//!         return Ok(run_agent(&functions)?);
 //!     }
 //!     let hosts = ["node1", "node2"];
 //!     let launch = RemoteLaunch::start(&RemotePlan::new(hosts, std::env::current_exe()?, &AGENT))?;
@@ -75,9 +75,10 @@ mod session;
 mod share;
 mod starting;
 mod task;
+mod tied;
 mod words;
 
-pub use agent::{Part, own_part};
+pub use agent::{is_agent, run_agent};
 pub use agent_error::AgentError;
 pub use error::{LostProcesses, RemoteError, unnamed};
 pub use network::{Network, NetworkError};

@@ -365,7 +365,7 @@ fn what_a_login_shell_prints_does_no_harm_and_a_wrong_program_is_named() {
     let ended = Gpc::start("call echo --hosts a --rsh /nowhere/ssh").end();
     assert_eq!(
         ended.stderr,
-        "gpc: 1 process could not be started\nid 1, host a: exit status 1: gpc: cannot run /nowhere/ssh: No such file or directory (os error 2)\n"
+        "gpc: 1 process could not be started\nid 1, host a: cannot run /nowhere/ssh: No such file or directory (os error 2)\n"
     );
 }
 

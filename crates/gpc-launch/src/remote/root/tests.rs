@@ -160,12 +160,18 @@ fn a_plan_is_checked_and_knows_the_hosts_of_its_ids() {
 }
 
 #[test]
-fn a_command_that_ends_at_once_is_named() {
-    // The program of this test is not an agent: it ends at once.
+fn a_command_that_ends_at_once_or_cannot_be_run_is_named() {
     let mut plan = RemotePlan::new(["a"], "gpc", &["--no-such-test-argument"]);
-    plan.rsh = vec!["/nowhere/ssh".into()];
-    let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
-    assert!(error.starts_with("1 process could not be started\nid 1, host a: exit status "), "{error}");
+    for (shell, why) in
+        [("false", "exit status 1"), ("/nowhere/ssh", "cannot run /nowhere/ssh: No such file")]
+    {
+        plan.rsh = vec![shell.into()];
+        let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("1 process could not be started\nid 1, host a: {why}")),
+            "{error}"
+        );
+    }
 }
 
 /// A caller that asks why an id was lost may ask before the agent has reported it.
