@@ -126,7 +126,7 @@ pub enum Order {
     /// Starts the processes of a group, each at its node. Answered by [`Report::Started`] or [`Report::NotStarted`].
     Start(Arc<Layout>),
     /// Checks at each node whether its processes of a group can be started, before any is started. Answered by
-    /// [`Report::Done`] or [`Report::NotStarted`].
+    /// [`Report::Done`], [`Report::Port`] or [`Report::NotStarted`].
     Check(Arc<Layout>),
     /// Kills the processes of a group. Answered by [`Report::Groups`], the exits of the group's processes there, when
     /// none is left.
@@ -196,4 +196,7 @@ pub enum Report {
     Missing(Vec<Member>, u64),
     /// Replies to [`Order::Begin`]: the host name of the node.
     Host(String),
+    /// Replies to [`Order::Check`] at the node of rank 0, if a spec needs a port there: one that is free. The processes
+    /// can be started.
+    Port(u16),
 }

@@ -28,11 +28,12 @@ pub struct Spec {
     /// - `bind-order`: `core` or `socket`: consecutive processes get consecutive cores, or cores of different sockets.
     /// - `report-bindings`: each process begins its standard error with the processors that it may use.
     /// - `places`: for each process the id of its node, and after `=` its processors, such as `1=0-3 1=4 2`.
-    /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`.
     /// - `start`: `partial` starts the others if a process cannot be started, which then counts as ended. All programs
     ///   of a group must have it.
     /// - `private-file`: `NAME=DATA` sets a variable to the path of a file on the node, which has the data, and which
     ///   only its owner can read. It may occur several times.
+    /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`, and `MASTER_ADDR` and
+    ///   `MASTER_PORT`: the address of rank 0's node, and a port that is free there.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }
@@ -53,6 +54,11 @@ impl Spec {
             let at = value.iter().position(|&byte| byte == b'=').filter(|&at| at > 0)?;
             Some((&value[..at], &value[at + 1..]))
         })
+    }
+
+    /// Whether its programs are those of `torch.distributed`.
+    pub(crate) fn is_for_torch(&self) -> bool {
+        self.hint("env-for") == Some(b"torch")
     }
 
     /// The node of each process, and its processors, if the spec has `places`; `Some(None)` if they are malformed.
@@ -208,6 +214,23 @@ impl Layout {
         nodes.sort_unstable();
         nodes.dedup();
         nodes
+    }
+
+    /// Whether a node is that of rank 0, and programs need a port there.
+    pub(crate) fn needs_port_at(&self, node: Id) -> bool {
+        self.node_of(0) == Some(node) && self.specs.iter().any(Spec::is_for_torch)
+    }
+
+    /// Adds the variables by which programs reach rank 0. The user may have chosen others.
+    pub(crate) fn add_master(&mut self, address: &str, port: u16) {
+        let pairs = [("MASTER_ADDR", address.to_owned()), ("MASTER_PORT", port.to_string())];
+        for spec in self.specs.iter_mut().filter(|spec| spec.is_for_torch()) {
+            for (name, value) in &pairs {
+                if spec.env.iter().all(|(known, _)| known != name.as_bytes()) {
+                    spec.env.push((name.as_bytes().to_vec(), value.clone().into_bytes()));
+                }
+            }
+        }
     }
 
     /// Whether a process on a node reads the standard input of the head.

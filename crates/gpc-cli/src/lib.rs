@@ -31,7 +31,7 @@
 //! | `run/files`, `pattern`, `places`, `exits` | files of output; their names; pids for these; how processes ended |
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
 //! | `run/on_timeout` | the command of `--on-timeout` |
-//! | `run/env_for` | variables by which programs other than those of MPI find each other |
+//! | `run/env_for` | addresses of nodes, by which programs other than those of MPI find each other |
 //! | `run/exec`, `fold`, `spool` | `gpc exec`; equal outputs of hosts; the output of one |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |
 //! | `mpiexec` | `gpc mpiexec`: `options`, their `translation` to `gpc run`, `config_file` |

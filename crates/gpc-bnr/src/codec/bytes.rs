@@ -64,7 +64,7 @@ macro_rules! integers {
     };
 }
 
-integers!(u32, u64, i32);
+integers!(u16, u32, u64, i32);
 
 /// Encoded as u64 on every machine.
 impl Coded for usize {

@@ -264,4 +264,5 @@ fn orders_and_reports_stand_as_documented() {
     is(Report::NotStarted(vec![(vec![1], why)]), "7 1w 1w 1w 2w 127 host why");
     is(Report::Missing(vec![member(1, 2)], 3), "8 1w 1w 2w 3l");
     is(Report::Host("host".into()), "9 host");
+    is(Report::Port(0x201), "10 1 2");
 }

@@ -290,6 +290,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(group_status(), 0..2).prop_map(Report::Groups),
         (vec(member(), 0..3), any::<u64>()).prop_map(|(members, more)| Report::Missing(members, more)),
         text().prop_map(Report::Host),
+        any::<u16>().prop_map(Report::Port),
     ]
 }
 

@@ -261,4 +261,5 @@ choice!(Report, "there is no such report", {
     7 = NotStarted(failed),
     8 = Missing(members, more),
     9 = Host(host),
+    10 = Port(port),
 });

@@ -68,6 +68,8 @@ pub enum Input {
         group: GroupId,
         /// Ranks that cannot be started, and the reason.
         failed: Vec<(Vec<Rank>, StartError)>,
+        /// A free port, if this is the node of rank 0 and a spec needs one.
+        port: Option<u16>,
     },
     /// A process has ended.
     Ended {

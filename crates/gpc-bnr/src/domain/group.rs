@@ -66,6 +66,8 @@ pub(super) struct Start {
     pub(super) parts: usize,
     /// All nodes have checked that the processes can be started.
     pub(super) checked: bool,
+    /// A free port of the node of rank 0.
+    pub(super) port: Option<u16>,
     pub(super) pids: BTreeMap<Rank, u32>,
     pub(super) errors: BTreeMap<Rank, i32>,
     /// Whether the errors forbid that the others run.

@@ -29,6 +29,9 @@ use crate::start_error::{StartError, StartFailure};
 /// Most causes that are reported when a group is not started.
 const CAUSES_MAX: usize = 8;
 
+/// The address of a node for itself.
+const LOOPBACK: &str = "127.0.0.1";
+
 impl Domain {
     pub(super) fn group(&self, group: GroupId) -> Result<&Group, Fault> {
         let head = self.head.as_ref();
@@ -181,9 +184,15 @@ impl Domain {
 
     /// Starts a group that all nodes have checked.
     fn start_checked(&mut self, group: GroupId) {
+        let Ok(known) = self.group(group) else { return };
+        let Some(mut layout) = known.layout.clone() else { return };
+        if let (Some(port), Some(node)) = (known.start.port, layout.node_of(0)) {
+            let address = self.settings.addresses.get(&node).map_or(LOOPBACK, String::as_str);
+            Arc::make_mut(&mut layout).add_master(address, port);
+        }
         let Ok(known) = self.group_mut(group) else { return };
         known.start.checked = true;
-        let Some(layout) = known.layout.clone() else { return };
+        known.layout = Some(layout.clone());
         if self.each_part(&layout, Order::Start(layout.clone())) {
             self.start_here(layout, OrderOrigin::Head);
         }
@@ -259,6 +268,13 @@ impl Domain {
             !(layout.starts_partly() && matches!(&report, Err(fault) if fault.kind == FaultKind::NodeLost));
         let unsaid = match report {
             Ok(Report::Done) if !checked => return,
+            Ok(Report::Port(port)) if !checked => {
+                // Only the node of rank 0 knows its ports.
+                if layout.needs_port_at(id) {
+                    self.group_mut(group).into_iter().for_each(|known| known.start.port = Some(port));
+                }
+                return;
+            }
             Ok(Report::NotStarted(failed)) if failed.iter().any(|(ranks, _)| !ranks.is_empty()) => {
                 return self.not_started(&layout, id, failed);
             }

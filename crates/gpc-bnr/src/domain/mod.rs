@@ -74,6 +74,9 @@ pub struct Settings {
     pub limits: Limits,
     /// At the head: number of processes that each node is to run. If it is empty, processes are divided evenly.
     pub slots: BTreeMap<Id, u32>,
+    /// At the head: the addresses by which nodes reach each other, without ports. A node without one is reached by the
+    /// loopback address.
+    pub addresses: BTreeMap<Id, String>,
     /// Host name of this node, for the `host` hint of a spawn.
     pub host: String,
     /// Time of silence after which the nodes take a peer for lost; `None` for the default of a chained-GPC node.
@@ -147,7 +150,7 @@ impl Domain {
             Input::Order { token, root, order } => self.order(token, root, order),
             Input::Cancelled(token) => self.cancelled(token),
             Input::Called { call, reports } => self.called(call, reports),
-            Input::Checked { group, failed } => self.checked(group, failed),
+            Input::Checked { group, failed, port } => self.checked(group, failed, port),
             Input::Started { group, ranks } => self.started(group, &ranks),
             Input::Ended { member, exit } => self.ended(member, exit),
             Input::Emptied(group) => self.emptied(group),

@@ -33,13 +33,19 @@ impl Domain {
     }
 
     /// The driver has checked whether the processes can be started.
-    pub(super) fn checked(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>) {
+    pub(super) fn checked(
+        &mut self,
+        group: GroupId,
+        failed: Vec<(Vec<Rank>, StartError)>,
+        port: Option<u16>,
+    ) {
         let Some(origin) = self.local.checks.remove(&group) else { return };
-        self.send_report(
-            origin,
-            group,
-            if failed.is_empty() { Report::Done } else { Report::NotStarted(failed) },
-        );
+        let report = match port {
+            _ if !failed.is_empty() => Report::NotStarted(failed),
+            Some(port) => Report::Port(port),
+            None => Report::Done,
+        };
+        self.send_report(origin, group, report);
     }
 
     /// Whether a group must not start here.

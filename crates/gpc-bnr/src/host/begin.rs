@@ -38,6 +38,7 @@ pub(super) fn begin_elsewhere(
         name: name.into(),
         limits,
         slots: BTreeMap::new(),
+        addresses: BTreeMap::new(),
         host: host_name(),
         dead_after: shared.dead_after.get().copied(),
     };

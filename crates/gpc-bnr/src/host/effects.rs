@@ -18,7 +18,7 @@ use super::input::InputSender;
 use super::orders::ReplyTarget;
 use super::owner::OWNER;
 use super::private::PrivateFiles;
-use super::processes::{NodeInfo, PreparedProcess, check, prepare, raise_descriptors};
+use super::processes::{NodeInfo, PreparedProcess, check, free_port, prepare, raise_descriptors};
 use super::sources::Source;
 use crate::codec::encode_order;
 use crate::domain::{CallNumber, Input, Output, Serial};
@@ -167,7 +167,18 @@ impl Engine {
                 failed.push((ranks, error));
             }
         }
-        self.inputs.push_back(Input::Checked { group, failed });
+        let port = match layout.needs_port_at(self.me).then(free_port) {
+            Some(Ok(port)) => Some(port),
+            None => None,
+            Some(Err(error)) => {
+                let errno = error.raw_os_error().unwrap_or(Errno::IO);
+                let mut error = StartError::new(errno, StartError::REFUSED, "no port is free");
+                self.host.clone_into(&mut error.host);
+                failed.push((vec![0], error));
+                None
+            }
+        };
+        self.inputs.push_back(Input::Checked { group, failed, port });
     }
 
     pub(super) fn begin(&mut self, member: Member, prepared: PreparedProcess) -> io::Result<()> {

@@ -103,6 +103,7 @@ impl Host {
                 name: name.clone(),
                 limits: settings.limits,
                 slots: settings.slots,
+                addresses: settings.addresses,
                 host: host_name(),
                 dead_after: None,
             },

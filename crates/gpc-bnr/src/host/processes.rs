@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use chained_gpc::trees::Id;
@@ -142,9 +143,9 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
     let empty = Spec::default();
     let spec = layout.spec_of(rank).unwrap_or(&empty);
     let (local, neighbours) = node.position;
-    let mut env = match info(spec, "env-for").as_deref() {
-        Some(b"torch") => torch_variables(rank, layout.size(), node.position),
-        _ => Vec::new(),
+    let mut env = match spec.is_for_torch() {
+        true => torch_variables(rank, layout.size(), node.position),
+        false => Vec::new(),
     };
     env.extend(node.private.variables(spec));
     env.extend_from_slice(&spec.env);
@@ -230,6 +231,16 @@ fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
 pub(super) fn check(spec: &Spec) -> Result<(), StartError> {
     let path = own_path(spec).or_else(|| env_value(&spec.env, b"PATH").map(<[u8]>::to_vec));
     supervisor::check(&spec.program, path.as_deref(), info(spec, "wdir").as_deref())
+}
+
+/// A port that is free at all addresses of this host. A process must take it soon, since another program may.
+///
+/// # Errors
+/// A system error: no port is free.
+pub(super) fn free_port() -> io::Result<u16> {
+    let bound = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
+    let bound = bound.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    Ok(bound.local_addr()?.port())
 }
 
 /// Groups whose processes are being started here, with the results so far.

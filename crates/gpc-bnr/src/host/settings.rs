@@ -23,6 +23,8 @@ pub struct HostSettings {
     pub runs: bool,
     /// Number of processes that each node is to run before any runs more. If it is empty, they are divided evenly.
     pub slots: BTreeMap<Id, u32>,
+    /// The addresses by which nodes reach each other, without ports. A node without one is reached by `127.0.0.1`.
+    pub addresses: BTreeMap<Id, String>,
     /// The supervisor's command.
     pub supervisor: SupervisorCommand,
     /// The bounds of the domain.
@@ -48,6 +50,7 @@ impl HostSettings {
             nodes: vec![0],
             runs: true,
             slots: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             supervisor,
             limits: Limits::default(),
             tools: None,

@@ -42,6 +42,7 @@ impl World {
             name: NAME.into(),
             limits,
             slots: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             host,
             dead_after: None,
         };

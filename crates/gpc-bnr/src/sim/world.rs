@@ -255,7 +255,9 @@ impl World {
             Event::ChainMessage(id, _, message) => self.take_chain_message(id, message),
             Event::Wakes(id, _, which) => self.wakes(id, which),
             Event::Killed(id, _, group, signal) => self.killed(id, group, signal),
-            Event::Checked(id, _, group, failed) => self.input(id, Input::Checked { group, failed }),
+            Event::Checked(id, _, group, failed) => {
+                self.input(id, Input::Checked { group, failed, port: None });
+            }
             Event::Started(id, _, group) => self.started(id, group),
             Event::Gone(id, _, client) => {
                 self.see(Seen::Gone { client });

@@ -14,7 +14,6 @@ use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::{self, Variables};
 use gpc_rendezvous::{FaultKind, Handle, Spec};
 
-use super::env_for;
 use super::plan::RunPlan;
 use super::signals::{Arrived, Signals};
 use crate::args::rendezvous::AccessArgs;
@@ -188,9 +187,9 @@ fn add(
     let is_file = |name: &str| hints.iter().any(|(_, hint)| hint.starts_with(format!("{name}=").as_bytes()));
     for (name, value) in told.to_set() {
         match value {
-            Some(value) => env_for::add_variable(program, name, value),
+            Some(value) => add_variable(program, name, value),
             // An empty variable counts as unset.
-            None if inherited(name) && !is_file(name) => env_for::add_variable(program, name, String::new()),
+            None if inherited(name) && !is_file(name) => add_variable(program, name, String::new()),
             None => {}
         }
     }
@@ -208,6 +207,13 @@ fn too_long(limit: Option<Span>, error: ClientError) -> Failure {
             Refused::Usage(text).into()
         }
         _ => token::explained(error.into()),
+    }
+}
+
+/// Adds a variable, unless the user has chosen a value.
+fn add_variable(spec: &mut Program, name: &str, value: String) {
+    if spec.env.iter().all(|(known, _)| known != name.as_bytes()) {
+        spec.env.push((name.into(), value.into_bytes()));
     }
 }
 

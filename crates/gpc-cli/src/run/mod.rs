@@ -70,7 +70,7 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `gpc run`.
 pub(super) fn run(args: &RunArgs) -> CommandResult {
-    let mut plan = RunPlan::new(args)?;
+    let plan = RunPlan::new(args)?;
     // Before anything is started, so that nothing remains after a signal.
     let signals = Signals::listen()?;
     let (nodes, settings) = match Nodes::open(&plan, &signals) {
@@ -79,9 +79,8 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     };
     let places = Arc::new(Places::default());
     let settings = with_output(settings, &plan.output, &places)?;
-    if plan.env_for.is_some() {
-        env_for::add_torch(&mut plan.specs)?;
-    }
+    #[cfg(feature = "rendezvous")]
+    let mut plan = plan;
     #[cfg(feature = "rendezvous")]
     let meeting = match Meeting::create(args, &mut plan, &signals) {
         Ok(meeting) => meeting,

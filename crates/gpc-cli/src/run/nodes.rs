@@ -16,6 +16,7 @@ use gpc_launch::remote::{LostProcesses, RemoteLaunch};
 use gpc_launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_program};
 use gpc_trees::{Id, IdList};
 
+use super::env_for::addresses;
 use super::plan::{HostNodes, NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
 use super::supervisor::supervisor_command;
@@ -57,9 +58,13 @@ impl Nodes {
         settings.input = plan.input.host_input()?;
         let mut nodes = Nodes::default();
         let builder = match &plan.nodes {
-            NodePlacement::OwnNode => return Ok((nodes, settings)),
+            NodePlacement::OwnNode => {
+                settings.addresses = addresses(&settings.nodes, &Peers::new());
+                return Ok((nodes, settings));
+            }
             NodePlacement::Launched(count) => {
                 settings.nodes = (0..*count).collect();
+                settings.addresses = addresses(&settings.nodes, &Peers::new());
                 let (builder, launch) = launch(*count, signals)?;
                 nodes.launch = Some(launch);
                 builder
@@ -71,6 +76,7 @@ impl Nodes {
                 let remote =
                     start_remote(&hosts.plan, NodeSettings::default(), || signals.ending().is_some())?;
                 settings.nodes = std::iter::once(0).chain(remote.peers().ids()).collect();
+                settings.addresses = addresses(&settings.nodes, remote.peers());
                 nodes.remote.insert(remote).root(Node::builder(0))
             }
             NodePlacement::Joined(joined) => {
@@ -78,6 +84,7 @@ impl Nodes {
                 refuse_taken(*me, peers)?;
                 settings.me = *me;
                 settings.nodes = head_first(*me, peers.ids());
+                settings.addresses = addresses(&settings.nodes, peers);
                 // Programs run on the nodes that were already running, not where the command was given.
                 settings.runs = false;
                 let builder = Node::builder(*me).peers(peers.clone()).listener(Listener::bind(listen)?);

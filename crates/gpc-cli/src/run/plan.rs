@@ -91,7 +91,6 @@ pub(super) struct RunPlan {
     /// Command at the time limit, before signal and kill.
     pub(super) on_timeout: Option<OsString>,
     pub(super) pmi_port: bool,
-    pub(super) env_for: Option<EnvForKind>,
     /// How standard input reaches the processes that read it.
     pub(super) input: StdinSource,
     /// The processes that read it.
@@ -161,6 +160,9 @@ impl RunPlan {
             let mut spec = spec(program, far)?;
             spec.count = program.n.unwrap_or(default);
             spec.info.extend(args.placement.hints());
+            if let Some(EnvForKind::Torch) = args.env_for {
+                spec.info.push(("env-for".into(), b"torch".to_vec()));
+            }
             if let Some((own, rest)) = ranks.and_then(|ranks| ranks.split_at_checked(spec.count as usize)) {
                 spec.info.push(("places".into(), own.join(" ").into_bytes()));
                 ranks = Some(rest);
@@ -180,7 +182,6 @@ impl RunPlan {
             timeout_signal: args.limit.timeout_signal,
             on_timeout: args.limit.on_timeout.clone(),
             pmi_port: args.pmi_port,
-            env_for: args.env_for,
             input,
             readers,
             limits,
@@ -225,9 +226,6 @@ fn check_far(args: &RunArgs, output: &OutputPlan) -> Result<(), Refused> {
     }
     if args.limit.on_timeout.is_some() {
         return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
-    }
-    if args.env_for.is_some() {
-        return Err("--env-for torch: a port is chosen on this machine, and rank 0 runs on another node; set MASTER_ADDR and MASTER_PORT by --env, and the rest from PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK and PMI_LOCAL_SIZE".into());
     }
     Ok(())
 }

@@ -95,6 +95,7 @@ impl Rig {
             name: "d0".into(),
             limits: Limits::default(),
             slots: std::collections::BTreeMap::new(),
+            addresses: std::collections::BTreeMap::new(),
             host: "here".into(),
             dead_after: None,
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_bnr::domain::Input;
 use gpc_bnr::names::{GroupId, Set};
 use gpc_bnr::request::{Answer, Client, GroupState, Identity, Request};
-use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
+use gpc_bnr::{Exit, FaultKind, Limits, OnDeath, Readers, Spec};
 
 use crate::domain::nodes::{Nodes, TOOL, get, member, own, pair, process, says, spawn, spec};
 
@@ -178,6 +178,43 @@ fn a_group_starts_partly_only_if_all_its_programs_do() {
     }
     let Ok(Answer::Spawned { errors, .. }) = nodes.ask(TOOL, request) else { panic!() };
     assert_eq!((errors, nodes.started.len()), (vec![2, 125, 125], 0));
+}
+
+/// Programs of `torch.distributed` ran on one machine alone, since the head chose a port of its own.
+#[test]
+fn programs_of_torch_learn_a_port_of_the_node_of_rank_0() {
+    let torch = |env: &[(&str, &str)]| Spec {
+        count: 2,
+        program: b"./a".to_vec(),
+        env: env.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect(),
+        info: vec![("env-for".into(), b"torch".to_vec()), ("host".into(), b"5".to_vec())],
+        ..Spec::default()
+    };
+    let plain = Spec { count: 2, program: b"./b".to_vec(), ..Spec::default() };
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    // The node of other ranks says one, too.
+    nodes.ports = [(3, 30), (5, 50)].into();
+    let request = Request::SpawnMultiple {
+        specs: vec![torch(&[]), torch(&[("MASTER_PORT", "7")]), plain],
+        preputs: Vec::new(),
+        on_death: OnDeath::Kill,
+        input: Readers::None,
+    };
+    let answer = nodes.ask(TOOL, request);
+    assert!(matches!(&answer, Ok(Answer::Spawned { errors, .. }) if errors == &[0; 6]), "{answer:?}");
+    let shown = |spec: &Spec| -> Vec<String> {
+        let shown = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+        };
+        spec.env.iter().map(shown).collect()
+    };
+    assert_eq!(nodes.started.len(), 2);
+    for layout in &nodes.started {
+        let env: Vec<_> = layout.specs.iter().map(shown).collect();
+        let address = "MASTER_ADDR=10.0.0.5".to_owned();
+        let ports = ["MASTER_PORT=50", "MASTER_PORT=7"].map(str::to_owned);
+        assert_eq!(env, [vec![address.clone(), ports[0].clone()], vec![ports[1].clone(), address], vec![]]);
+    }
 }
 
 fn failures_of(nodes: &Nodes) -> Vec<u8> {

@@ -132,6 +132,7 @@ fn a_node_waits_for_its_head_longer_than_for_a_silent_peer() {
             name: "d0".into(),
             limits: Limits::default(),
             slots: std::collections::BTreeMap::new(),
+            addresses: std::collections::BTreeMap::new(),
             host: "here".into(),
             dead_after: dead_after.map(Duration::from_secs),
         };

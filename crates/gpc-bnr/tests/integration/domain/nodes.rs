@@ -61,6 +61,8 @@ pub(crate) struct Nodes {
     pub(crate) unfit: BTreeMap<Rank, i32>,
     /// Ranks that a node reports in place of its own.
     pub(crate) lies: Option<Vec<Rank>>,
+    /// The free ports that nodes find at a check.
+    pub(crate) ports: BTreeMap<Id, u16>,
     /// Failed starts that the head has reported.
     pub(crate) failures: Vec<StartFailure>,
     /// Selects orders that are delayed until the test delivers them.
@@ -79,6 +81,7 @@ impl Nodes {
                 name: NAME.into(),
                 limits,
                 slots: BTreeMap::new(),
+                addresses: ids.iter().map(|id| (*id, format!("10.0.0.{id}"))).collect(),
                 host,
                 dead_after: None,
             };
@@ -101,6 +104,7 @@ impl Nodes {
             broken: BTreeMap::new(),
             unfit: BTreeMap::new(),
             lies: None,
+            ports: BTreeMap::new(),
             failures: Vec::new(),
             holds: |_| false,
             held: Vec::new(),
@@ -158,7 +162,8 @@ impl Nodes {
                     first.0.clone_from(lies);
                     failed.truncate(1);
                 }
-                self.inputs.push_back((id, Input::Checked { group: layout.group, failed }));
+                let port = self.ports.get(&id).copied();
+                self.inputs.push_back((id, Input::Checked { group: layout.group, failed, port }));
             }
             Output::Start(layout) => {
                 let ranks: Vec<Rank> = layout.ranks_on(id).collect();

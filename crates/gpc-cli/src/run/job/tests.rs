@@ -200,7 +200,6 @@ impl Rig {
             timeout_signal: None,
             on_timeout: None,
             pmi_port: false,
-            env_for: None,
             input: StdinSource::None,
             readers: Readers::None,
             limits: Limits::default(),

@@ -178,6 +178,19 @@ fn an_agent_that_is_killed_ends_the_job_and_its_host_is_named() {
     }
 }
 
+/// The port was one of the head's machine, so it was refused with hosts.
+#[test]
+fn programs_of_torch_find_each_other_over_hosts() {
+    let place = Place::new();
+    let script =
+        "[ $MASTER_PORT -gt 0 ] && echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR";
+    let found = ended(over(&place, "a:2,b:1 --env-for torch", script));
+    let address = found.out.lines().next().and_then(|line| line.split(' ').nth(2)).unwrap_or_default();
+    assert!(address.parse::<std::net::IpAddr>().is_ok_and(|address| !address.is_unspecified()), "{found:?}");
+    found.well(["0/3 0/2", "1/3 1/2", "2/3 0/1"].map(|line| format!("{line} {address}")));
+    place.nothing_left();
+}
+
 #[test]
 fn a_process_that_is_killed_ends_the_job_on_all_hosts() {
     let place = Place::new();
