@@ -167,6 +167,8 @@ pub enum Output {
         /// Number of the group's processes that had ended before; theirs are the first deaths that are reported.
         dead: usize,
     },
+    /// The other nodes have begun: their ids and host names. Emitted at the head alone.
+    Begun(Vec<(Id, String)>),
     /// A problem to report to the application that began the domain.
     Warning(String),
     /// The domain has ended at this node: nothing of it is left here.

@@ -63,6 +63,9 @@ impl Domain {
             }
         }
         self.leave_out(failed);
+        let hosts = self.hosts_of(self.others()).into_iter().map(|(id, host)| (id, host.to_owned()));
+        let hosts = hosts.collect();
+        self.outputs.push_back(Output::Begun(hosts));
         self.watch_others();
         self.start_queued();
     }

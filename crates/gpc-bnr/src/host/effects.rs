@@ -76,6 +76,7 @@ impl Engine {
                 self.event(HostEvent::Spawned { group, count });
             }
             Output::Killed { group, by, dead } => self.event(HostEvent::Killed { group, by, dead }),
+            Output::Begun(hosts) => self.event(HostEvent::Begun(hosts)),
             Output::Warning(message) => self.warn(message),
             Output::End => self.over = true,
         }

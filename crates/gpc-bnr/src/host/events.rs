@@ -2,6 +2,8 @@
 
 use std::io;
 
+use chained_gpc::trees::Id;
+
 use crate::exit::Death;
 use crate::names::{GroupId, Member};
 use crate::start_error::StartFailure;
@@ -10,6 +12,9 @@ use crate::start_error::StartFailure;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostEvent {
+    /// The other nodes have begun, except those that a warning has named before: their ids and host names. A domain of
+    /// one node has no such event.
+    Begun(Vec<(Id, String)>),
     /// A process has ended, in a group that the application has [subscribed](crate::request::Request::Subscribe) to.
     Death(Death),
     /// A process has aborted its group.

@@ -115,12 +115,7 @@ fn plan(args: &ExecArgs) -> Result<RunPlan, Refused> {
 impl RunPlan {
     /// The name of the host of a node, or of the node if only that is known.
     fn host_of(&self, id: Id) -> String {
-        let hosts = match &self.nodes {
-            NodePlacement::Hosts(hosts) => &hosts.plan.hosts[..],
-            _ => &[],
-        };
-        let host = id.checked_sub(1).and_then(|place| hosts.get(place as usize));
-        host.map_or_else(|| format!("node-{id}"), |host| host.name.clone())
+        self.listed_host(id).map_or_else(|| format!("node-{id}"), str::to_owned)
     }
 }
 

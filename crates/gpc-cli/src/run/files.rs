@@ -1,7 +1,7 @@
 //! Files that output goes to, a name for each process: opened at the first line, and at most [`OPEN_MAX`] at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,6 @@ const OPEN_MAX: usize = 128;
 #[derive(Debug)]
 pub(super) struct OutputFiles {
     pattern: Pattern,
-    host: OsString,
     places: Arc<Places>,
     /// Paths of the processes that have written.
     paths: BTreeMap<Member, PathBuf>,
@@ -31,9 +30,9 @@ pub(super) struct OutputFiles {
 }
 
 impl OutputFiles {
-    pub(super) fn new(pattern: Pattern, host: OsString, places: Arc<Places>) -> OutputFiles {
+    pub(super) fn new(pattern: Pattern, places: Arc<Places>) -> OutputFiles {
         let (paths, open, begun) = Default::default();
-        OutputFiles { pattern, host, places, paths, open, begun, uses: 0 }
+        OutputFiles { pattern, places, paths, open, begun, uses: 0 }
     }
 
     /// Writes output of a process to its file.
@@ -62,8 +61,9 @@ impl OutputFiles {
         if let Some(path) = self.paths.get(&member) {
             return path.clone();
         }
-        let pid = if self.pattern.has_process() { self.places.pid(member) } else { 0 };
-        let path = self.pattern.path(Writer { member, host: &self.host, pid });
+        let place = self.pattern.has_place().then(|| self.places.of(member));
+        let (host, pid) = place.as_ref().map_or((OsStr::new(""), 0), |place| (&*place.host, place.pid));
+        let path = self.pattern.path(Writer { member, host, pid });
         self.paths.insert(member, path.clone());
         path
     }
@@ -101,16 +101,20 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
     use std::fs;
 
     use gpc_bnr::names::GroupId;
 
+    use super::super::places::Place;
     use super::*;
 
     fn files(place: &Path, pattern: &str) -> OutputFiles {
         let pattern = Pattern::parse(place.join(pattern).as_os_str()).unwrap();
-        OutputFiles::new(pattern, OsStr::new("c1").to_owned(), Arc::default())
+        let places = Places::default();
+        let place =
+            |rank| (Member { group: GroupId(1), rank }, Place { pid: 9, host: OsStr::new("c1").into() });
+        places.add((0..3).map(place));
+        OutputFiles::new(pattern, Arc::new(places))
     }
 
     fn write(files: &mut OutputFiles, rank: u32, text: &str) {

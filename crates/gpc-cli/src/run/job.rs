@@ -1,7 +1,9 @@
 //! A running job: starts it, and watches it until all processes that it started have ended.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -11,14 +13,16 @@ use gpc_bnr::host::HostEvent;
 use gpc_bnr::names::{GroupId, Member};
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, MemberStatus, Request};
 use gpc_bnr::{Exit, Fault, FaultKind, OnDeath, StartFailure};
+use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::system::uname;
 use signal_hook::consts::SIGTSTP;
 
 use super::exits::Exits;
 use super::failures::{FIRST, Failures, not_started};
 use super::head::Head;
 use super::input::{Reading, StdinSource};
-use super::places::Places;
+use super::places::{Place, Places};
 use super::plan::RunPlan;
 use super::signals::{self, Arrived, Signals};
 use crate::say;
@@ -82,8 +86,10 @@ pub(super) struct Job<'a, H> {
     reading: Reading,
     /// How the processes ended, if that is printed.
     exits: Option<Exits>,
-    /// Process ids, for the names of files.
+    /// Process ids and hosts, for the names of files.
     places: &'a Places,
+    /// Host names of the other nodes, as they report them; `None` until they have begun.
+    hosts: Option<BTreeMap<Id, String>>,
 }
 
 impl<'a, H: Head> Job<'a, H> {
@@ -109,6 +115,7 @@ impl<'a, H: Head> Job<'a, H> {
             reading: Reading::default(),
             exits: plan.print_exits.then(Exits::default),
             places,
+            hosts: None,
         }
     }
 
@@ -128,7 +135,8 @@ impl<'a, H: Head> Job<'a, H> {
 
     /// Starts the job, and waits until all processes that it started have ended and their output is written.
     pub(super) fn run(&mut self) -> JobEnd {
-        let over = self.start().and_then(|group| self.watch(group));
+        let begun = self.begin();
+        let over = begun.and_then(|()| self.start()).and_then(|group| self.watch(group));
         let (Ok(over) | Err(over)) = over;
         match over {
             JobEnd::NotStarted(_, errors) => {
@@ -148,6 +156,22 @@ impl<'a, H: Head> Job<'a, H> {
             JobEnd::Ended => self.drain().err().unwrap_or(JobEnd::Ended),
             over => over,
         }
+    }
+
+    /// Waits until the other nodes have begun.
+    fn begin(&mut self) -> Result<(), JobEnd> {
+        let progress = Progress::new(self.plan, self.clock);
+        while self.plan.is_far() && self.hosts.is_none() {
+            match self.host.receive(self.host.events(), self.turn()) {
+                Ok(event) => self.event(event)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
+            }
+            progress.waiting();
+            self.check_signals()?;
+            self.check_time()?;
+        }
+        Ok(())
     }
 
     /// Starts the processes.
@@ -172,11 +196,7 @@ impl<'a, H: Head> Job<'a, H> {
                 Err(RecvTimeoutError::Disconnected) => return Err(JobEnd::Lost),
             }
             progress.waiting();
-            while let Some(signal) = self.signals.next(Duration::ZERO) {
-                if signal.ends() {
-                    return Err(JobEnd::Signalled(signal.number));
-                }
-            }
+            self.check_signals()?;
             while let Ok(event) = self.host.events().try_recv() {
                 self.event(event)?;
             }
@@ -274,6 +294,7 @@ impl<'a, H: Head> Job<'a, H> {
             HostEvent::Spawned { group, count } if !self.left.contains_key(&group) => {
                 self.subscribe(group, count)?;
             }
+            HostEvent::Begun(hosts) => self.hosts = Some(hosts.into_iter().collect()),
             HostEvent::Killed { group, by, dead } => self.failures.killed(group, by, dead),
             HostEvent::Warning(text) => self.warn(&text),
             HostEvent::Output(error) => return Err(JobEnd::Unread(error)),
@@ -343,21 +364,32 @@ impl<'a, H: Head> Job<'a, H> {
         }
     }
 
-    /// Asks for the process ids of a group, if names of files have them.
+    /// Asks for the process ids and nodes of a group, if names of files have them or their hosts.
     fn place(&self, group: GroupId) {
-        if !self.plan.output.has_process() {
+        if !self.plan.output.has_place() {
             return;
         }
         // Without an answer, the names have 0.
         let Ok(Answer::Groups(groups)) = self.host.ask(Request::Status(group), ASK) else { return };
-        let pids = groups.iter().flat_map(|found| {
-            let pid = |status: &MemberStatus| {
-                let member = Member { group: found.group, rank: status.rank };
-                Some((member, status.pid.unwrap_or(0)))
-            };
-            found.members.iter().filter_map(pid).collect::<Vec<_>>()
-        });
-        self.places.add(pids);
+        // The processes of a node share its name.
+        let mut names = BTreeMap::<Id, Arc<OsStr>>::new();
+        for found in &groups {
+            for status in &found.members {
+                let name =
+                    names.entry(status.node).or_insert_with(|| OsStr::new(&self.host_of(status.node)).into());
+                let place = Place { pid: status.pid.unwrap_or(0), host: Arc::clone(name) };
+                self.places.add([(Member { group: found.group, rank: status.rank }, place)]);
+            }
+        }
+    }
+
+    /// The name of a node's host: in the list of hosts, or else as the node itself reports it. Nodes that have reported
+    /// none are on this host.
+    fn host_of(&self, id: Id) -> String {
+        let reported = || self.hosts.as_ref().and_then(|hosts| hosts.get(&id)).cloned();
+        let listed = self.plan.listed_host(id).map(str::to_owned);
+        let own = || uname().nodename().to_string_lossy().into_owned();
+        listed.or_else(reported).unwrap_or_else(own)
     }
 
     /// Looks for groups that were spawned in the meantime; returns whether some have not ended.
@@ -458,17 +490,21 @@ impl<'a, H: Head> Job<'a, H> {
                 self.event(event)?;
             }
             // No process is left to receive a signal.
-            while let Some(signal) = self.signals.next(Duration::ZERO) {
-                if signal.ends() {
-                    return Err(JobEnd::Signalled(signal.number));
-                }
-            }
+            self.check_signals()?;
             self.check_time()?;
         }
         while let Ok(event) = self.host.events().try_recv() {
             self.event(event)?;
         }
         Ok(())
+    }
+
+    /// Takes the signals that have arrived while there are no processes: one that requests the end ends the job.
+    fn check_signals(&self) -> Result<(), JobEnd> {
+        match std::iter::from_fn(|| self.signals.next(Duration::ZERO)).find(|signal| signal.ends()) {
+            Some(signal) => Err(JobEnd::Signalled(signal.number)),
+            None => Ok(()),
+        }
     }
 
     fn check_time(&self) -> Result<(), JobEnd> {

@@ -1,17 +1,14 @@
 //! Writes the output of processes to standard output and standard error, in whole lines, with a prefix that names the
 //! process if requested.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use gpc_bnr::names::Member;
 use gpc_bnr::streams::{Piece, Stream};
-use rustix::system::uname;
 
 use super::failures::FIRST;
 use super::files::OutputFiles;
@@ -48,14 +45,9 @@ impl OutputPlan {
         self.out.iter().chain(&self.err)
     }
 
-    /// Whether names of files have process ids.
-    pub(super) fn has_process(&self) -> bool {
-        self.patterns().any(Pattern::has_process)
-    }
-
-    /// Whether names of files have host names.
-    pub(super) fn has_host(&self) -> bool {
-        self.patterns().any(Pattern::has_host)
+    /// Whether names of files have process ids or host names.
+    pub(super) fn has_place(&self) -> bool {
+        self.patterns().any(Pattern::has_place)
     }
 }
 
@@ -80,7 +72,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Opens the outputs of this process. `places` has the process ids that names of files need.
+    /// Opens the outputs of this process. `places` has the process ids and hosts that names of files need.
     ///
     /// # Errors
     /// If this process has no descriptor left. If standard output is closed, only writing to it fails.
@@ -88,10 +80,7 @@ impl Sink {
         // Not through the buffers of this process, so that a write is complete when it returns.
         let out = Output::new()?;
         let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        let files = |pattern: &Pattern| {
-            let host = OsString::from_vec(uname().nodename().to_bytes().to_vec());
-            OutputFiles::new(pattern.clone(), host, Arc::clone(places))
-        };
+        let files = |pattern: &Pattern| OutputFiles::new(pattern.clone(), Arc::clone(places));
         let is_shared = plan.out.is_some() && plan.out == plan.err;
         Ok(Sink {
             out: OutputStream::new(out, plan.tags.map(Tags::Process)),

@@ -90,14 +90,9 @@ impl Pattern {
         if folder.is_dir() { Ok(()) } else { Err(PatternError::NoFolder(folder.to_owned())) }
     }
 
-    /// Whether the names have process ids.
-    pub(super) fn has_process(&self) -> bool {
-        self.0.contains(&Part::Process)
-    }
-
-    /// Whether the names have host names.
-    pub(super) fn has_host(&self) -> bool {
-        self.0.contains(&Part::Host)
+    /// Whether the names have process ids or host names.
+    pub(super) fn has_place(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Process | Part::Host))
     }
 
     /// Returns the path for a process.
@@ -136,8 +131,8 @@ mod tests {
         let of = |text: &str| Pattern::parse(OsStr::new(text)).map_err(|error| error.to_string());
         assert!(of("a%x").unwrap_err().starts_with("`%x` stands for nothing: write %r"));
         assert!(of("a%").unwrap_err().contains("write %%") && of("").is_err());
-        assert!(of("%p").unwrap().has_process() && !of("%%p").unwrap().has_process());
-        assert!(of("%h").unwrap().has_host() && !of("%r").unwrap().has_host());
+        assert!(of("%p").unwrap().has_place() && of("a%h").unwrap().has_place());
+        assert!(!of("%%p%%h").unwrap().has_place() && !of("%r%g").unwrap().has_place());
     }
 
     #[test]

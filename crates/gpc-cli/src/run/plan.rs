@@ -153,7 +153,7 @@ impl RunPlan {
         let output = OutputPlan::new(&args.output)?;
         let far = matches!(nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_));
         if far {
-            check_far(args, &output)?;
+            check_far(args)?;
         }
         let mut ranks = ranks.as_deref();
         let specs = programs.iter().map(|program| {
@@ -193,6 +193,18 @@ impl RunPlan {
         self.specs.iter().map(|spec| spec.count).sum()
     }
 
+    /// Whether the processes run on other nodes, which may be on other hosts.
+    pub(super) fn is_far(&self) -> bool {
+        matches!(self.nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_))
+    }
+
+    /// The name of the host of a node in the list of hosts; `None` if the nodes have no such list.
+    pub(super) fn listed_host(&self, id: Id) -> Option<&str> {
+        let NodePlacement::Hosts(hosts) = &self.nodes else { return None };
+        let host = id.checked_sub(1).and_then(|place| hosts.plan.hosts.get(place as usize))?;
+        Some(&host.name)
+    }
+
     /// Number of nodes.
     pub(super) fn node_count(&self) -> usize {
         match &self.nodes {
@@ -217,13 +229,7 @@ fn default_count(nodes: &NodePlacement, ranks: Option<usize>, programs: usize) -
 }
 
 /// Rejects what needs the processes on this machine, since they run on other nodes.
-fn check_far(args: &RunArgs, output: &OutputPlan) -> Result<(), Refused> {
-    if output.has_host() {
-        return Err(
-            "%h in --out-file or --err-file: the hosts of other nodes are not known here; write %r or %p"
-                .into(),
-        );
-    }
+fn check_far(args: &RunArgs) -> Result<(), Refused> {
     if args.limit.on_timeout.is_some() {
         return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
     }

@@ -180,6 +180,12 @@ fn a_group_starts_partly_only_if_all_its_programs_do() {
     assert_eq!((errors, nodes.started.len()), (vec![2, 125, 125], 0));
 }
 
+#[test]
+fn the_head_reports_the_hosts_of_the_nodes_that_have_begun() {
+    let nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    assert_eq!(nodes.begun, [5, 7].map(|id| (id, format!("host{id}.example"))));
+}
+
 /// Programs of `torch.distributed` ran on one machine alone, since the head chose a port of its own.
 #[test]
 fn programs_of_torch_learn_a_port_of_the_node_of_rank_0() {

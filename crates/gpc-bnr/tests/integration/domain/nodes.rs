@@ -61,6 +61,8 @@ pub(crate) struct Nodes {
     pub(crate) unfit: BTreeMap<Rank, i32>,
     /// Ranks that a node reports in place of its own.
     pub(crate) lies: Option<Vec<Rank>>,
+    /// The nodes that have begun, and their hosts, as the head reports them.
+    pub(crate) begun: Vec<(Id, String)>,
     /// The free ports that nodes find at a check.
     pub(crate) ports: BTreeMap<Id, u16>,
     /// Failed starts that the head has reported.
@@ -104,6 +106,7 @@ impl Nodes {
             broken: BTreeMap::new(),
             unfit: BTreeMap::new(),
             lies: None,
+            begun: Vec::new(),
             ports: BTreeMap::new(),
             failures: Vec::new(),
             holds: |_| false,
@@ -179,6 +182,7 @@ impl Nodes {
             Output::NotStarted(failure) => self.failures.push(failure),
             Output::Spawned { group, count } => self.spawned.push((group, count)),
             Output::Killed { group, by, dead } => self.killed.push((group, by, dead)),
+            Output::Begun(hosts) => self.begun.extend(hosts),
             Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
         }
     }

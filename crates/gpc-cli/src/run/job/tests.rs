@@ -14,6 +14,7 @@ use super::super::head::AnswerCallback;
 use super::super::output::OutputPlan;
 use super::super::plan::NodePlacement;
 use super::*;
+use crate::args::{Args, Command};
 
 /// What happens at a time, in milliseconds.
 enum Happening {
@@ -101,7 +102,7 @@ impl Head for Fake {
             Request::Subscribe(group) if self.freed.borrow().contains(&group) => {
                 Err(Fault::new(FaultKind::NoGroup, "freed"))
             }
-            Request::Groups => Ok(Answer::Groups(self.groups.borrow().clone())),
+            Request::Groups | Request::Status(_) => Ok(Answer::Groups(self.groups.borrow().clone())),
             _ => Ok(Answer::Done),
         }
     }
@@ -467,4 +468,37 @@ fn a_command_and_a_signal_come_before_the_kill() {
     rig.fake.groups.replace(vec![status(1, GroupState::Running, 2)]);
     assert!(matches!(rig.run(), (JobEnd::TimedOut, None, 0)));
     assert!(rig.has_asked(&Request::Kill(FIRST)) && rig.fake.now() == 35_000, "{}", rig.fake.now());
+}
+
+/// Names of files could not have the hosts of other nodes.
+#[test]
+fn files_have_the_names_of_listed_hosts_or_those_that_nodes_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let peers = folder.path().join("peers");
+    std::fs::write(&peers, "0 127.0.0.1:7000\n1 127.0.0.1:7001\n2 127.0.0.1:7002\n").unwrap();
+    let joined = format!("--peers {} --id 0", peers.display());
+    for (words, names) in [("--hosts a,b", ["a", "b"]), (&joined, ["n1", "n2"])] {
+        let begun = HostEvent::Begun(vec![(1, "n1".into()), (2, "n2".into())]);
+        let ends = [0, 1].map(|rank| (300, death(1, rank, Exit::Code(0))));
+        let script = [(200, Happening::Event(begun))].into_iter().chain(ends);
+        let mut rig = Rig::new(OnDeath::Kill, script.collect());
+        let line = format!("gpc run {words} --out-file out.%h p");
+        let Ok(Args { command: Command::Run(args) }) = Args::read(line.split(' ')) else { panic!("{line}") };
+        let plan = RunPlan::new(&args).unwrap();
+        (rig.plan.nodes, rig.plan.output) = (plan.nodes, plan.output);
+        let mut group = status(1, GroupState::Running, 2);
+        group.members.iter_mut().for_each(|member| member.node = member.rank + 1);
+        rig.fake.groups.replace(vec![group]);
+        assert!(matches!(rig.run(), (JobEnd::Ended, None, 0)), "{line}");
+        assert_eq!(
+            rig.fake.asked.borrow().len(),
+            4,
+            "nothing twice, and nothing before the nodes have begun"
+        );
+        let hosts = [0, 1].map(|rank| rig.places.of(Member { group: FIRST, rank }).host);
+        assert_eq!(
+            hosts.map(|host| host.to_str().map(str::to_owned)),
+            names.map(|name| Some(name.to_owned()))
+        );
+    }
 }

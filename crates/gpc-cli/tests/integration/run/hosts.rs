@@ -191,6 +191,18 @@ fn programs_of_torch_find_each_other_over_hosts() {
     place.nothing_left();
 }
 
+/// `%h` was refused with hosts.
+#[test]
+fn files_of_output_have_the_names_of_their_hosts() {
+    let place = Place::new();
+    let words = format!("a:2,b:1 --out-file {}/%h.%r", place.path(""));
+    ended(over(&place, &words, "echo $GPC_BNR_NODE")).well::<String>([]);
+    for (name, node) in [("a.0", "1\n"), ("a.1", "1\n"), ("b.2", "2\n")] {
+        assert_eq!(fs::read_to_string(place.path(name)).unwrap(), node, "{name}");
+    }
+    place.nothing_left();
+}
+
 #[test]
 fn a_process_that_is_killed_ends_the_job_on_all_hosts() {
     let place = Place::new();
