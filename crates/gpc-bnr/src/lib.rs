@@ -54,6 +54,7 @@
 //! | `listeners`, `connections`, `peer` | listeners; connections; the user at the other end |
 //! | `links`, `clients`, `unread` | all connections; one connection; bounds on answers that are not read |
 //! | `processes`, `local`, `supervisor` | descriptors and environment of processes; those here; their supervisor |
+//! | `programs` | programs that were sent to this node |
 //! | `stdio`, `input`, `outflow` | standard input and output; input; output to the head |
 //! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
 //! | `queries`, `snapshot` | commands that ask through a node; what a node holds, for tests |

@@ -34,6 +34,8 @@ pub struct Spec {
     ///   only its owner can read. It may occur several times.
     /// - `env-for`: `torch` adds `RANK`, `WORLD_SIZE`, `LOCAL_RANK` and `LOCAL_WORLD_SIZE`, and `MASTER_ADDR` and
     ///   `MASTER_PORT`: the address of rank 0's node, and a port that is free there.
+    /// - `image`: number of a file that each node [was given](crate::host::Serving::give_program): it is executed, and
+    ///   `program` is only the name that the process has.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }

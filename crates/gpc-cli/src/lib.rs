@@ -23,6 +23,7 @@
 //! | `copy` | `gpc copy` |
 //! | `copy/send`, `collect`, `hosts` | sends files; collects files; the processes on the hosts |
 //! | `copy/receive`, `incoming`, `extent` | the functions of a host; a file that comes in; which bytes have come |
+//! | `copy/program` | a program that comes in for a job |
 //! | `copy/piece`, `read` | the messages: a piece of a file; a request to read one |
 //! | `run` | `gpc run`, `exec`, `ps`, `db` and `kill` |
 //! | `run/plan`, `nodes`, `failures` | checks arguments; starts or joins nodes; failures |
@@ -31,6 +32,7 @@
 //! | `run/files`, `pattern`, `places`, `exits` | files of output; their names; pids for these; how processes ended |
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
 //! | `run/on_timeout` | the command of `--on-timeout` |
+//! | `run/bcast`, `programs` | programs that go to the nodes of a run; their paths and numbers |
 //! | `run/env_for` | addresses of nodes, by which programs other than those of MPI find each other |
 //! | `run/exec`, `fold`, `spool` | `gpc exec`; equal outputs of hosts; the output of one |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |

@@ -53,12 +53,14 @@ pub(super) fn run_launched(id: Id, loads: &[PathBuf]) -> CommandResult {
 pub(super) fn run_as_agent(loads: &[PathBuf]) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    copy::register(&functions)?;
-    plugins::load(loads, &functions)?;
     // An agent serves every command: whether it runs programs is for the head to say, whose links prove the secret of
     // the launch.
     #[cfg(feature = "bnr")]
-    super::run::serving(&functions)?;
+    let give = super::run::giving(super::run::serving(&functions)?);
+    #[cfg(not(feature = "bnr"))]
+    let give: copy::GiveProgram = std::sync::Arc::new(|_, _, _| false);
+    copy::register(&functions, give)?;
+    plugins::load(loads, &functions)?;
     match run_agent(&functions) {
         // The parent is gone, so nothing is reported.
         Err(AgentError::ParentGone) => Ok(ExitCode::FAILURE),
@@ -80,8 +82,8 @@ fn serve(plan: NodePlan, loads: &[PathBuf]) -> CommandResult {
     #[cfg(feature = "bnr")]
     let serving = plan.exec_allowed.then(|| super::run::serving(&functions)).transpose()?;
     #[cfg(feature = "bnr")]
-    if plan.exec_allowed {
-        copy::register(&functions)?;
+    if let Some(serving) = &serving {
+        copy::register(&functions, super::run::giving(serving.clone()))?;
     }
     let builder = Node::builder(plan.id).functions(&functions).peers(plan.peers).listener(listener);
     let builder = plan.trust.apply(plan.watching.apply(builder));

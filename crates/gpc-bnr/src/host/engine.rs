@@ -231,6 +231,7 @@ impl Engine {
             EngineMessage::Flush { answer } => self.stdio.flushes.push(answer),
             EngineMessage::Input { data, answer } => self.take_input(data, InputSender::Node(answer)),
             EngineMessage::Feed { data, done } => self.feed(data, done),
+            EngineMessage::Program { number, file } => self.local.programs.insert(number, file),
             EngineMessage::Signal { group, signal, to } => self.signal(group, signal, to),
             EngineMessage::Written(result) => {
                 self.stdio.outflow.written();

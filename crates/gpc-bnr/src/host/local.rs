@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::foreign::SilentProcesses;
 use super::private::PrivateFiles;
 use super::processes::PendingStarts;
+use super::programs::Programs;
 use crate::names::{GroupId, Member};
 use crate::spec::Layout;
 
@@ -20,4 +21,6 @@ pub(super) struct Local {
     /// Processes here that have not ended.
     pub(super) alive: BTreeSet<Member>,
     pub(super) silent: SilentProcesses,
+    /// Programs that were sent here.
+    pub(super) programs: Programs,
 }

@@ -22,6 +22,7 @@ mod owner;
 mod peer;
 mod private;
 mod processes;
+mod programs;
 mod queries;
 mod serving;
 mod settings;

@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::input::HostInput;
 use super::private::PrivateFiles;
+use super::programs::Programs;
 use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
@@ -228,9 +229,10 @@ fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// The reason why the start would fail.
-pub(super) fn check(spec: &Spec) -> Result<(), StartError> {
+pub(super) fn check(spec: &Spec, programs: &Programs) -> Result<(), StartError> {
+    let image = programs.image(spec)?;
     let path = own_path(spec).or_else(|| env_value(&spec.env, b"PATH").map(<[u8]>::to_vec));
-    supervisor::check(&spec.program, path.as_deref(), info(spec, "wdir").as_deref())
+    supervisor::check(&spec.program, image.as_deref(), path.as_deref(), info(spec, "wdir").as_deref())
 }
 
 /// A port that is free at all addresses of this host. A process must take it soon, since another program may.

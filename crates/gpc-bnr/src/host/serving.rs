@@ -1,6 +1,7 @@
 //! A chained-GPC node that serves domains: its functions, and the loops of the domains that other nodes have begun
 //! here.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +100,14 @@ impl Serving {
     pub fn dead_after(&self, silence: Duration) {
         // The first value wins.
         let _ = self.shared.dead_after.set(silence);
+    }
+
+    /// Adds a program to those of a domain, or replaces it: the processes of specs whose hint `image` is this number
+    /// execute it. It must be an executable file that is not open for writing. The domain drops it when its part here
+    /// ends. Returns false if this node has no part in the domain.
+    pub fn give_program(&self, domain: &str, number: u64, file: Arc<File>) -> bool {
+        let mailbox = self.shared.find(domain.as_bytes());
+        mailbox.is_some_and(|mailbox| mailbox.send(EngineMessage::Program { number, file }).is_ok())
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

@@ -26,6 +26,7 @@ impl Engine {
             ("groups that start", local.starting.len()),
             ("processes", local.alive.len()),
             ("silent processes", local.silent.len()),
+            ("programs", local.programs.len()),
             ("output pipes", stdio.outputs.len()),
             ("queued input", stdio.input.len()),
             ("input pipes", stdio.input.open_pipes()),

@@ -16,7 +16,7 @@ use crate::start_error::StartError;
 pub(super) const FRAME_MAX: usize = 8 << 20;
 
 /// The first message of a supervisor: its version. The last number changes with the format of the frames.
-pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 3");
+pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 4");
 
 /// Appends the first frame: the [`HELLO`], or the reason why the supervisor cannot work.
 pub(super) fn put_hello(out: &mut BytesMut, text: &str) {
@@ -147,6 +147,11 @@ fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bo
             put_member(out, *member);
             out.put_u32_le(*process_group);
         }
+        SupervisorOrder::Image { member, path } => {
+            out.put_u8(6);
+            put_member(out, *member);
+            put_bytes(out, path);
+        }
         SupervisorOrder::Kill { group, grace } => {
             out.put_u8(3);
             out.put_u32_le(group.0);
@@ -203,6 +208,10 @@ pub(super) fn get_message(mut body: Bytes) -> Result<SupervisorMessage, CodecErr
             let member = get_member(body)?;
             let process_group = get_u32(body)?;
             SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, 0)
+        }
+        6 => {
+            let member = get_member(body)?;
+            SupervisorMessage::Order(SupervisorOrder::Image { member, path: get_bytes(body)? }, 0)
         }
         _ => return Err(CodecError("an order that there is not")),
     };

@@ -35,6 +35,14 @@ pub enum SupervisorOrder {
         /// The process group.
         process_group: u32,
     },
+    /// Makes a process that is started after this execute the file of this path. Its program is then only the name that
+    /// it has.
+    Image {
+        /// The process.
+        member: Member,
+        /// The path of the file.
+        path: Vec<u8>,
+    },
     /// Sends a signal to the process groups of a group's running processes. A process that has joined another process
     /// group gets it alone.
     Signal {

@@ -100,6 +100,8 @@ struct Process {
     starter: Starter,
     /// The process that joins a process group, and that process group, until it is started.
     joins: Option<(Member, Pid)>,
+    /// The process that executes another file than its program, and that file, until it is started.
+    image: Option<(Member, Vec<u8>)>,
     groups: Groups,
     events: BytesMut,
 }
@@ -124,6 +126,7 @@ impl Process {
             descriptors: VecDeque::new(),
             starter,
             joins: None,
+            image: None,
             groups: Groups::new(Machine),
             events: BytesMut::new(),
         })
@@ -210,8 +213,10 @@ impl Process {
                         return Err(io::Error::new(ErrorKind::InvalidData, message));
                     }
                     let joins = self.joins.take_if(|(joins, _)| *joins == member);
+                    let image = self.image.take_if(|(of, _)| *of == member);
                     let program = Program {
                         program: &program,
+                        image: image.as_ref().map(|(_, path)| path.as_slice()),
                         args: &args,
                         env: &env,
                         wdir: wdir.as_deref(),
@@ -225,6 +230,9 @@ impl Process {
                 SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, _) => {
                     let process_group = i32::try_from(process_group).ok().and_then(Pid::from_raw);
                     self.joins = process_group.map(|process_group| (member, process_group));
+                }
+                SupervisorMessage::Order(SupervisorOrder::Image { member, path }, _) => {
+                    self.image = Some((member, path));
                 }
                 SupervisorMessage::Order(SupervisorOrder::Signal { group, signal, to }, _) => {
                     self.groups.signal(group, signal, to);

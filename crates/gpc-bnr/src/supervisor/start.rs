@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -40,6 +40,8 @@ const ALL_MAX: u64 = 6 << 20;
 /// A program to start.
 pub(super) struct Program<'a> {
     pub(super) program: &'a [u8],
+    /// The file to execute, if it is not to be found by the program's name.
+    pub(super) image: Option<&'a [u8]>,
     pub(super) args: &'a [Vec<u8>],
     pub(super) env: &'a [(Vec<u8>, Vec<u8>)],
     pub(super) wdir: Option<&'a [u8]>,
@@ -83,7 +85,10 @@ impl Starter {
         descriptors: [OwnedFd; 4],
     ) -> Result<Pid, StartError> {
         let path = super::env_value(program.env, b"PATH");
-        let found = find(&mut self.lookup, program.program, path, program.wdir)?;
+        let found = match program.image {
+            Some(image) => PathBuf::from(OsStr::from_bytes(image)),
+            None => find(&mut self.lookup, program.program, path, program.wdir)?,
+        };
         // The program's name is the requested one, as in a shell.
         let name = [program.program];
         let bound = self.bound(program, &descriptors[2])?;
@@ -214,12 +219,20 @@ fn find(
 }
 
 /// Checks whether the supervisor can start a program, as far as the working directory and the file show. `path` is the
-/// program's own `PATH`, if it has one.
+/// program's own `PATH`, if it has one; `image` the file to execute, if it is not to be found by the program's name.
 ///
 /// # Errors
 /// The reason why the start would fail.
-pub(crate) fn check(program: &[u8], path: Option<&[u8]>, wdir: Option<&[u8]>) -> Result<(), StartError> {
+pub(crate) fn check(
+    program: &[u8],
+    image: Option<&Path>,
+    path: Option<&[u8]>,
+    wdir: Option<&[u8]>,
+) -> Result<(), StartError> {
     inspect::folder(wdir)?;
-    let found = find(&mut Lookup::new(), program, path, wdir)?;
+    let found = match image {
+        Some(image) => image.to_owned(),
+        None => find(&mut Lookup::new(), program, path, wdir)?,
+    };
     inspect::file(program, &found, wdir).map(drop)
 }

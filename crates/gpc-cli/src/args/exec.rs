@@ -97,6 +97,7 @@ impl ExecArgs {
             },
             placement: PlacementArgs::default(),
             env_for: None,
+            bcast: false,
             pmi_port: false,
             here: false,
             nodes: None,

@@ -80,6 +80,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "I", help_heading = NODES, requires = "peers")]
     pub id: Option<Id>,
 
+    /// With --hosts or --peers: send each program (an executable or a script, without its libraries) to the hosts,
+    /// which execute it from memory (/dev/shm); nothing is left there. On this machine it is executed from its place
+    #[arg(long, help_heading = NODES)]
+    pub bcast: bool,
+
     /// The node and the processors of each process.
     #[command(flatten, next_help_heading = NODES)]
     pub placement: PlacementArgs,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chained_gpc::runtime::{CallError, CallHandle, Node, Outcome, Peers};
 use chained_gpc::wire::Status;
-use chained_gpc::{Call, Clock, Id, IdList, TimeLimit};
+use chained_gpc::{Call, Id, IdList, TimeLimit};
 use gpc_launch::NodeSettings;
 use gpc_launch::remote::{RemoteLaunch, RemotePlan};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -33,9 +33,9 @@ const PIECE_LIMIT: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// If the system gives no random bytes.
-pub(super) fn token() -> Result<u64, Failure> {
+pub(crate) fn token() -> Result<u64, String> {
     let mut bytes = [0; 8];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random bytes")?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -58,47 +58,82 @@ impl Where {
     }
 }
 
-/// The processes.
-pub(super) struct Hosts<'a> {
+/// Processes that were started or joined.
+pub(super) struct Processes {
     node: Node,
     remote: Option<RemoteLaunch>,
-    place: &'a Where,
-    interrupt: &'a Interrupt,
-    limit: Option<TimeLimit>,
-    /// Those that have not failed.
-    left: Vec<Id>,
-    failed: BTreeMap<Id, String>,
 }
 
-impl<'a> Hosts<'a> {
+impl Processes {
     /// Starts the processes, or joins those that run. Hosts that do not answer have failed then.
     ///
     /// # Errors
     /// If nothing can be started, the id is taken, or a signal ends the start.
-    pub(super) fn open(
-        place: &'a Where,
-        interrupt: &'a Interrupt,
-        limit: Option<Duration>,
-    ) -> Result<Hosts<'a>, Failure> {
-        let clock = Clock::system();
-        let limit = limit.map(|limit| clock.limit(limit));
+    pub(super) fn open(place: &Where, interrupt: &Interrupt) -> Result<Processes, Failure> {
         let settings = NodeSettings::default();
-        let (builder, remote, left) = match place {
+        let (builder, remote) = match place {
             Where::Started(plan) => {
                 let remote = start_remote(plan, settings, || interrupt.signal().is_some())?;
-                let builder = remote.root(Node::builder(0));
-                (builder, Some(remote), (1..=plan.processes()).collect())
+                (remote.root(Node::builder(0)), Some(remote))
             }
             Where::Joined { me, peers, trust } => {
                 refuse_taken(*me, peers)?;
-                let builder = trust.clone().apply(Node::builder(*me).peers(peers.clone()));
-                (builder, None, peers.ids().filter(|id| id != me).collect())
+                (trust.clone().apply(Node::builder(*me).peers(peers.clone())), None)
             }
         };
         let node = settings.apply(builder).start().map_err(cannot_start("this node"))?;
-        Ok(Hosts { node, remote, place, interrupt, limit, left, failed: BTreeMap::new() })
+        Ok(Processes { node, remote })
     }
 
+    /// All of them. `interrupted`: whether a signal requests the end.
+    pub(super) fn hosts<'a>(
+        &'a self,
+        place: &'a Where,
+        interrupted: &'a dyn Fn() -> bool,
+        limit: Option<TimeLimit>,
+    ) -> Hosts<'a> {
+        let (names, left) = match place {
+            Where::Started(plan) => (HostNames::Listed(plan), (1..=plan.processes()).collect()),
+            Where::Joined { me, peers, .. } => {
+                (HostNames::Ids(peers), peers.ids().filter(|id| id != me).collect())
+            }
+        };
+        let (node, remote) = (&self.node, self.remote.as_ref());
+        Hosts { node, remote, names, interrupted, limit, left, failed: BTreeMap::new() }
+    }
+
+    /// Ends the processes.
+    pub(super) fn close(self) {
+        if let Some(remote) = self.remote {
+            remote.end(END_LIMIT);
+        }
+        self.node.shutdown(Duration::ZERO);
+    }
+}
+
+/// What processes are called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HostNames<'a> {
+    /// By their hosts.
+    Listed(&'a RemotePlan),
+    /// By their ids.
+    Ids(&'a Peers),
+}
+
+/// Processes that take or send files, and which of them have failed.
+pub(crate) struct Hosts<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) remote: Option<&'a RemoteLaunch>,
+    pub(crate) names: HostNames<'a>,
+    /// Whether a signal requests the end.
+    pub(crate) interrupted: &'a dyn Fn() -> bool,
+    pub(crate) limit: Option<TimeLimit>,
+    /// Those that have not failed.
+    pub(crate) left: Vec<Id>,
+    pub(crate) failed: BTreeMap<Id, String>,
+}
+
+impl Hosts<'_> {
     /// The ids that have not failed.
     pub(super) fn left(&self) -> &[Id] {
         &self.left
@@ -109,7 +144,10 @@ impl<'a> Hosts<'a> {
     /// # Errors
     /// If the call is refused.
     pub(super) fn call(&self, call: Call, ids: &[Id]) -> Result<Option<CallHandle>, CallError> {
-        let Ok(ids) = IdList::from_ids(ids.iter().copied()) else { return Ok(None) };
+        let ids = match IdList::from_ids(ids.iter().copied()) {
+            Ok(list) if !ids.is_empty() => list,
+            _ => return Ok(None),
+        };
         let limit = self.limit.as_ref().map_or(PIECE_LIMIT, |limit| limit.left().unwrap_or_default());
         self.node.call(call.ids(ids).partial().watch().limit(limit.max(Duration::from_millis(1)))).map(Some)
     }
@@ -136,9 +174,7 @@ impl<'a> Hosts<'a> {
         for id in outcome.ids().iter() {
             if outcome.status(id) != Some(Status::Done) {
                 let why = match outcome.cause(id) {
-                    Some(cause) => {
-                        explain(cause, &Names::default(), None, self.remote.as_ref(), self.peers()).message
-                    }
+                    Some(cause) => explain(cause, &Names::default(), None, self.remote, self.peers()).message,
                     None => "it may not have received the piece".into(),
                 };
                 self.fail(id, why);
@@ -155,7 +191,7 @@ impl<'a> Hosts<'a> {
 
     /// Whether a signal has come.
     pub(super) fn is_interrupted(&self) -> bool {
-        self.interrupt.signal().is_some()
+        (self.interrupted)()
     }
 
     fn is_over(&self) -> bool {
@@ -168,36 +204,31 @@ impl<'a> Hosts<'a> {
     }
 
     fn peers(&self) -> Option<&Peers> {
-        match self.place {
-            Where::Started(_) => None,
-            Where::Joined { peers, .. } => Some(peers),
+        match self.names {
+            HostNames::Listed(_) => None,
+            HostNames::Ids(peers) => Some(peers),
         }
     }
 
     /// The name of the host of an id, or of the id if only that is known.
     pub(super) fn name(&self, id: Id) -> String {
-        match self.place {
-            Where::Started(plan) => {
+        match self.names {
+            HostNames::Listed(plan) => {
                 let host = id.checked_sub(1).and_then(|place| plan.hosts.get(place as usize));
                 host.map_or_else(|| id.to_string(), |host| host.name.clone())
             }
-            Where::Joined { .. } => id.to_string(),
+            HostNames::Ids(_) => id.to_string(),
         }
     }
 
-    /// Ends the processes; returns a line for each reason of a failure, with the hosts that have it.
-    pub(super) fn close(self) -> Vec<String> {
-        let what = match self.place {
-            Where::Started(_) => "host",
-            Where::Joined { .. } => "id",
+    /// Returns a line for each reason of a failure, with the hosts that have it.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let what = match self.names {
+            HostNames::Listed(_) => "host",
+            HostNames::Ids(_) => "id",
         };
         let failed: Vec<(String, &String)> =
             self.failed.iter().map(|(id, why)| (self.name(*id), why)).collect();
-        let lines = by_host::lines(what, failed.iter().map(|(name, why)| (name.as_str(), (*why).clone())));
-        if let Some(remote) = self.remote {
-            remote.end(END_LIMIT);
-        }
-        self.node.shutdown(Duration::ZERO);
-        lines
+        by_host::lines(what, failed.iter().map(|(name, why)| (name.as_str(), (*why).clone())))
     }
 }

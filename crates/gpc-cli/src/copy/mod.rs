@@ -5,20 +5,22 @@ mod extent;
 mod hosts;
 mod incoming;
 mod piece;
+mod program;
 mod read;
 mod receive;
 mod send;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use chained_gpc::CallTree;
+use chained_gpc::{CallTree, Clock};
 use gpc_trees::{Tree, TreeName};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use self::hosts::{Hosts, Where};
+use self::hosts::{Processes, Where};
+use self::piece::Destination;
 use self::send::Source;
 use super::args::CopyArgs;
 use super::files::read_peers;
@@ -28,6 +30,8 @@ use super::tree_choice::CallTreeName;
 use super::trust::Trust;
 use super::{CommandResult, FAILED, Failure, say, stdout};
 
+pub(super) use self::hosts::{HostNames, Hosts, token};
+pub(super) use self::program::GiveProgram;
 pub(super) use self::receive::register;
 
 /// Most hosts of a chain: beyond, the last ones would get their first bytes late.
@@ -54,16 +58,20 @@ pub(super) fn run(args: &CopyArgs) -> CommandResult {
     let plan = CopyPlan::new(args)?;
     let interrupt = Interrupt::listen(|| {})?;
     let begun = Instant::now();
-    let opened = Hosts::open(&plan.place, &interrupt, plan.limit);
+    let limit = plan.limit.map(|limit| Clock::system().limit(limit));
+    let opened = Processes::open(&plan.place, &interrupt);
     if let Some(status) = interrupt.exit_status() {
         return Ok(ExitCode::from(status));
     }
-    let mut hosts = opened?;
+    let processes = opened?;
+    let interrupted = || interrupt.signal().is_some();
+    let mut hosts = processes.hosts(&plan.place, &interrupted, limit);
     let progress = plan.progress();
     let copied = plan.copy(&mut hosts, &progress);
     progress.finish_and_clear();
     let served = hosts.left().len();
-    let failures = hosts.close();
+    let failures = hosts.failures();
+    processes.close();
     if let Some(status) = interrupt.exit_status() {
         return Ok(ExitCode::from(status));
     }
@@ -92,9 +100,8 @@ impl CopyPlan {
             _ => return Err("say where to copy with --hosts LIST, or with --peers FILE --id I".into()),
         };
         let tree = match &args.tree {
-            // Each host passes the pieces on to one other: a piece that goes to two takes twice the time on each link.
-            CallTreeName::Auto if !args.from && place.count() <= CHAIN_MAX => Tree::Chain.into(),
-            CallTreeName::Auto => CallTree::Auto,
+            CallTreeName::Auto if args.from => CallTree::Auto,
+            CallTreeName::Auto => tree_of(place.count()),
             CallTreeName::Named(name) => named(name)?,
         };
         let limit = args.time_limit.map(Duration::from);
@@ -136,7 +143,8 @@ impl CopyPlan {
     fn copy(&self, hosts: &mut Hosts<'_>, progress: &ProgressBar) -> Result<u64, Failure> {
         match &self.job {
             Job::Send { sources, to, into } => {
-                send::send(hosts, sources, (to, *into), &self.tree, progress)?;
+                let destination = if *into { Destination::Folder } else { Destination::Path };
+                send::send(hosts, sources, (to, destination), &self.tree, progress)?;
                 Ok(self.bytes().unwrap_or(0))
             }
             Job::Collect { paths, folder } => {
@@ -165,6 +173,29 @@ impl CopyPlan {
             HumanBytes(rate as u64)
         )
     }
+}
+
+/// Sends programs to the hosts of a job, each under its number; the job has them then. Returns a line for each reason
+/// of a failure, with the hosts that have it.
+///
+/// # Errors
+/// If a program cannot be read, a call fails as a whole, or the time is over.
+pub(super) fn send_programs(
+    mut hosts: Hosts<'_>,
+    programs: &[(PathBuf, u64)],
+    job: &str,
+) -> Result<Vec<String>, Failure> {
+    let source = |(path, number): &(PathBuf, u64)| Ok(Source::open(path)?.named(*number));
+    let sources = programs.iter().map(source).collect::<Result<Vec<_>, Refused>>()?;
+    let (to, tree) = ((Path::new(job), Destination::Job), tree_of(hosts.left().len()));
+    send::send(&mut hosts, &sources, to, &tree, &ProgressBar::hidden())?;
+    Ok(hosts.failures())
+}
+
+/// The tree by which files go to a number of hosts. Each host passes the pieces on to one other: a piece that goes to
+/// two takes twice the time on each link.
+fn tree_of(count: usize) -> CallTree {
+    if count <= CHAIN_MAX { Tree::Chain.into() } else { CallTree::Auto }
 }
 
 /// Rejects files that would replace each other where they go.

@@ -1,7 +1,7 @@
 //! The header of a piece of a file, as bytes. The bytes of the piece are the data of the call.
 //!
-//! Numbers are little-endian: token (8), offset (8), length of the file (8), its permissions (4), 1 if the destination
-//! is a folder, else 0 (1), SHA-256 of the piece (32), length of the name (2), name, destination.
+//! Numbers are little-endian: token (8), offset (8), length of the file (8), its permissions (4), what the destination
+//! is (1), SHA-256 of the piece (32), length of the name (2), name, destination.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,6 +22,25 @@ pub(super) fn digest(bytes: &[u8]) -> Digest {
     digest
 }
 
+/// What the destination of a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Destination {
+    /// The path of the file, or a folder for it.
+    Path = 0,
+    /// A folder for it.
+    Folder = 1,
+    /// The name of a job, whose processes execute it.
+    Job = 2,
+}
+
+impl Destination {
+    fn of(byte: u8) -> Option<Destination> {
+        [Destination::Path, Destination::Folder, Destination::Job]
+            .into_iter()
+            .find(|known| *known as u8 == byte)
+    }
+}
+
 /// A piece of a file, and where the file goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece<'a> {
@@ -33,8 +52,8 @@ pub(super) struct Piece<'a> {
     pub(super) total: u64,
     /// Permission bits of the file.
     pub(super) mode: u32,
-    /// Whether the destination is a folder.
-    pub(super) into: bool,
+    /// What `to` is.
+    pub(super) destination: Destination,
     pub(super) digest: Digest,
     /// Name of the file, without folders.
     pub(super) name: &'a OsStr,
@@ -44,7 +63,7 @@ pub(super) struct Piece<'a> {
 impl<'a> Piece<'a> {
     /// The header of a request. The name has less than 64 KiB, as names of files have.
     pub(super) fn header(&self) -> Vec<u8> {
-        let Piece { token, offset, total, mode, into, digest, name, to } = self;
+        let Piece { token, offset, total, mode, destination, digest, name, to } = self;
         let name = name.as_bytes();
         let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
         let mut bytes = Vec::new();
@@ -52,7 +71,7 @@ impl<'a> Piece<'a> {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&mode.to_le_bytes());
-        bytes.push((*into).into());
+        bytes.push(*destination as u8);
         bytes.extend_from_slice(digest);
         bytes.extend_from_slice(&length.to_le_bytes());
         bytes.extend_from_slice(&name[..length.into()]);
@@ -66,13 +85,14 @@ impl<'a> Piece<'a> {
         let (offset, rest) = rest.split_first_chunk()?;
         let (total, rest) = rest.split_first_chunk()?;
         let (mode, rest) = rest.split_first_chunk()?;
-        let (&into, rest) = rest.split_first()?;
+        let (&destination, rest) = rest.split_first()?;
+        let destination = Destination::of(destination)?;
         let (&digest, rest) = rest.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
         let (name, to) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
         let is_name =
             !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0));
-        if into > 1 || !is_name || to.is_empty() || to.contains(&0) {
+        if !is_name || to.is_empty() || to.contains(&0) {
             return None;
         }
         Some(Piece {
@@ -80,7 +100,7 @@ impl<'a> Piece<'a> {
             offset: u64::from_le_bytes(*offset),
             total: u64::from_le_bytes(*total),
             mode: u32::from_le_bytes(*mode),
-            into: into == 1,
+            destination,
             digest,
             name: OsStr::from_bytes(name),
             to: Path::new(OsStr::from_bytes(to)),
@@ -101,7 +121,7 @@ mod tests {
             offset: 1 << 40,
             total: 1 << 41,
             mode: 0o640,
-            into: true,
+            destination: Destination::Folder,
             digest: [5; DIGEST],
             name,
             to,

@@ -14,7 +14,8 @@ use ring::digest::{Context, SHA256};
 
 use super::extent::Extent;
 use super::incoming::{Incoming, target};
-use super::piece::{Digest, Piece, digest};
+use super::piece::{Destination, Digest, Piece, digest};
+use super::program::{GiveProgram, Program};
 use super::read::{ReadReply, ReadRequest};
 
 /// Name of the function that takes a piece.
@@ -34,13 +35,13 @@ const FILES_MAX: usize = 64;
 type Result<T> = std::result::Result<T, String>;
 
 /// Registers the functions. They write and read files as the user of the process may: only for processes that run
-/// programs for their callers, too.
+/// programs for their callers, too. `give` gives programs to the jobs that this process has a part in.
 ///
 /// # Errors
 /// If one of the names is taken.
-pub(crate) fn register(functions: &Functions) -> std::result::Result<(), FunctionsError> {
+pub(crate) fn register(functions: &Functions, give: GiveProgram) -> std::result::Result<(), FunctionsError> {
     let functions = functions.access(Access::Proved);
-    let files = Arc::new(Files::new(Clock::system()));
+    let files = Arc::new(Files::new(Clock::system(), give));
     functions.streaming(TAKE, move |request| Ok(Taking::begin(&files, request.header())?))?;
     functions.func(READ, |request, reply| {
         let asked = ReadRequest::parse(request.header()).ok_or("this is no request to read a file")?;
@@ -55,6 +56,7 @@ pub(crate) fn register(functions: &Functions) -> std::result::Result<(), Functio
 struct Files {
     known: Mutex<VecDeque<(u64, State)>>,
     clock: Clock,
+    give: GiveProgram,
 }
 
 /// State of a file.
@@ -67,14 +69,46 @@ enum State {
 
 /// An incoming file, and which of its bytes have arrived.
 struct Arriving {
-    incoming: Option<Incoming>,
+    incoming: Option<Arrival>,
     extent: Extent,
     total: u64,
 }
 
+/// What the bytes go to.
+enum Arrival {
+    File(Incoming),
+    Program(Program),
+}
+
+impl Arrival {
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        match self {
+            Arrival::File(file) => file.write(bytes, offset).map_err(cannot("write", file.target())),
+            Arrival::Program(program) => program.write(bytes, offset),
+        }
+    }
+
+    fn put(self) -> Result<()> {
+        match self {
+            Arrival::File(file) => {
+                let target = file.target().to_owned();
+                file.put().map_err(cannot("replace", &target))
+            }
+            Arrival::Program(program) => program.put(),
+        }
+    }
+}
+
+impl Arriving {
+    /// Whether it is a program whose job has ended.
+    fn is_gone(&self) -> bool {
+        matches!(&self.incoming, Some(Arrival::Program(program)) if program.is_gone())
+    }
+}
+
 impl Files {
-    fn new(clock: Clock) -> Files {
-        Files { known: Mutex::default(), clock }
+    fn new(clock: Clock, give: GiveProgram) -> Files {
+        Files { known: Mutex::default(), clock, give }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, State)>> {
@@ -86,7 +120,8 @@ impl Files {
         let (mut files, now) = (self.lock(), self.clock.now());
         // A file that is written has a second user.
         files.retain(|(_, state)| match state {
-            State::Open(file, last) => Arc::strong_count(file) > 1 || now < *last + IDLE_MAX,
+            State::Open(file, _) if Arc::strong_count(file) > 1 => true,
+            State::Open(file, last) => now < *last + IDLE_MAX && !opened(file).is_gone(),
             State::Over => true,
         });
         match files.iter_mut().find(|(token, _)| *token == piece.token) {
@@ -101,13 +136,26 @@ impl Files {
             let over = files.iter().position(|(_, state)| matches!(state, State::Over));
             files.remove(over.ok_or_else(|| format!("{FILES_MAX} files come in at once: try again later"))?);
         }
-        let target = target(piece.to, piece.name, piece.into)?;
-        let incoming =
-            Incoming::create(&target, piece.mode, piece.token).map_err(cannot("write", &target))?;
+        let incoming = self.arrival(piece)?;
         let file = Arriving { incoming: Some(incoming), extent: Extent::default(), total: piece.total };
         let file = Arc::new(Mutex::new(file));
         files.push_back((piece.token, State::Open(Arc::clone(&file), now)));
         Ok(file)
+    }
+
+    /// Creates what the bytes of a file go to.
+    fn arrival(&self, piece: &Piece<'_>) -> Result<Arrival> {
+        let Piece { token, total, mode, name, to, .. } = *piece;
+        let into = match piece.destination {
+            Destination::Path => false,
+            Destination::Folder => true,
+            Destination::Job => {
+                let job = to.to_str().ok_or("the name of a job is text")?;
+                return Program::create(job, token, total, &self.give).map(Arrival::Program);
+            }
+        };
+        let target = target(to, name, into)?;
+        Incoming::create(&target, mode, token).map(Arrival::File).map_err(cannot("write", &target))
     }
 
     fn end(&self, token: u64) {
@@ -115,6 +163,10 @@ impl Files {
             *state = State::Over;
         }
     }
+}
+
+fn opened(file: &Mutex<Arriving>) -> MutexGuard<'_, Arriving> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
@@ -145,12 +197,12 @@ impl Taking {
 
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
         let at = self.offset.saturating_add(self.length);
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = opened(&self.file);
         let incoming = file.incoming.as_ref().ok_or("the file is complete")?;
         if at.saturating_add(bytes.len() as u64) > file.total {
             return Err(format!("a piece exceeds the {} bytes of its file", file.total));
         }
-        incoming.write(bytes, at).map_err(cannot("write", incoming.target()))?;
+        incoming.write(bytes, at)?;
         drop(file);
         self.sha.update(bytes);
         self.length += bytes.len() as u64;
@@ -162,14 +214,13 @@ impl Taking {
         if came.as_ref() != self.digest {
             return Err("the bytes that came are not those that were sent: their SHA-256 differs".into());
         }
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = opened(&self.file);
         if !file.extent.add(self.offset, self.offset.saturating_add(self.length)) {
             return Err("a piece came twice".into());
         }
         let is_whole = file.extent.is_whole(file.total);
         if let Some(incoming) = file.incoming.take_if(|_| is_whole) {
-            let target = incoming.target().to_owned();
-            incoming.put().map_err(cannot("replace", &target))?;
+            incoming.put()?;
             drop(file);
             self.files.end(self.token);
         }
@@ -191,7 +242,7 @@ impl Streaming for Taking {
 impl Drop for Taking {
     fn drop(&mut self) {
         if !self.is_good {
-            self.file.lock().unwrap_or_else(PoisonError::into_inner).incoming = None;
+            opened(&self.file).incoming = None;
             self.files.end(self.token);
         }
     }
@@ -234,6 +285,10 @@ mod tests {
 
     use super::*;
 
+    fn no_job() -> GiveProgram {
+        Arc::new(|_, _, _| false)
+    }
+
     /// A piece of a file of 10 bytes.
     fn take(
         files: &Arc<Files>,
@@ -244,7 +299,16 @@ mod tests {
         digest: Digest,
     ) -> Result<()> {
         let name = OsStr::new("f");
-        let piece = Piece { token, offset, total: 10, mode: 0o600, into: true, digest, name, to: folder };
+        let piece = Piece {
+            token,
+            offset,
+            total: 10,
+            mode: 0o600,
+            destination: Destination::Folder,
+            digest,
+            name,
+            to: folder,
+        };
         let mut taking = Taking::begin(files, &piece.header())?;
         bytes.chunks(3).try_for_each(|part| taking.add(part))?;
         taking.end()
@@ -252,7 +316,7 @@ mod tests {
 
     #[test]
     fn pieces_in_any_order_are_the_file_and_it_is_there_when_it_is_whole() {
-        let (files, folder) = (Arc::new(Files::new(Clock::system())), tempfile::tempdir().unwrap());
+        let (files, folder) = (Arc::new(Files::new(Clock::system(), no_job())), tempfile::tempdir().unwrap());
         let piece =
             |token, offset, bytes: &[u8]| take(&files, folder.path(), token, offset, bytes, digest(bytes));
         let path = folder.path().join("f");
@@ -269,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_piece_that_is_wrong_gives_the_file_up_and_nothing_is_left() {
-        let (files, folder) = (Arc::new(Files::new(Clock::system())), tempfile::tempdir().unwrap());
+        let (files, folder) = (Arc::new(Files::new(Clock::system(), no_job())), tempfile::tempdir().unwrap());
         let piece =
             |token, offset, bytes: &[u8], digest| take(&files, folder.path(), token, offset, bytes, digest);
         for (token, offset, bytes, sent, why) in [
@@ -290,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_host_knows_so_many_files_at_once_and_forgets_those_that_are_over() {
-        let (files, folder) = (Arc::new(Files::new(Clock::system())), tempfile::tempdir().unwrap());
+        let (files, folder) = (Arc::new(Files::new(Clock::system(), no_job())), tempfile::tempdir().unwrap());
         let piece = |token, bytes: &[u8]| take(&files, folder.path(), token, 0, bytes, digest(bytes));
         for token in 0..FILES_MAX as u64 {
             assert_eq!(piece(token, b"abcde"), Ok(()));
@@ -308,7 +372,7 @@ mod tests {
     fn a_file_whose_sender_has_gone_is_given_up_after_a_while() {
         let time = Arc::new(Mutex::new(Duration::ZERO));
         let read = Arc::clone(&time);
-        let files = Arc::new(Files::new(Clock::reading(move || *read.lock().unwrap())));
+        let files = Arc::new(Files::new(Clock::reading(move || *read.lock().unwrap()), no_job()));
         let folder = tempfile::tempdir().unwrap();
         let piece =
             |token, offset, bytes: &[u8]| take(&files, folder.path(), token, offset, bytes, digest(bytes));
@@ -323,6 +387,39 @@ mod tests {
         assert_eq!(files.lock().len(), 2, "one that had a piece lately, and the new one");
         assert_eq!(piece(3, 8, b"ij"), Ok(()));
         assert_eq!(fs::read(folder.path().join("f")).unwrap(), b"abcdefghij");
+    }
+
+    /// A program that was half there stayed known after its job had ended.
+    #[test]
+    fn a_program_goes_to_its_job_and_is_forgotten_with_it() {
+        let job = Arc::new(Mutex::new(None));
+        let held = Arc::clone(&job);
+        let give: GiveProgram = Arc::new(move |name, _, file| {
+            *held.lock().unwrap() = Some(file);
+            name == "job"
+        });
+        let files = Arc::new(Files::new(Clock::system(), give));
+        let take = |token, to: &str, offset, bytes: &[u8]| {
+            let (name, destination, digest) = (OsStr::new("p"), Destination::Job, digest(bytes));
+            let piece =
+                Piece { token, offset, total: 10, mode: 0, destination, digest, name, to: Path::new(to) };
+            let mut taking = Taking::begin(&files, &piece.header())?;
+            taking.add(bytes)?;
+            taking.end()
+        };
+        let known = || files.lock().iter().filter(|(_, state)| matches!(state, State::Open(..))).count();
+        assert!(take(1, "other", 0, b"01234").unwrap_err().contains("has no part in the job"));
+        assert_eq!((take(2, "job", 5, b"56789"), known()), (Ok(()), 1));
+        assert_eq!((take(2, "job", 0, b"01234"), known()), (Ok(()), 0));
+        let mut bytes = [0; 10];
+        let file: Arc<File> = job.lock().unwrap().take().unwrap();
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"0123456789");
+        assert!(file.write_at(b"x", 0).is_err(), "it is open for reading");
+        assert_eq!((take(3, "job", 0, b"01234"), known()), (Ok(()), 1));
+        *job.lock().unwrap() = None;
+        assert!(take(4, "other", 0, b"01234").is_err());
+        assert_eq!(known(), 0);
     }
 
     #[test]

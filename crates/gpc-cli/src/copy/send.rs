@@ -12,7 +12,7 @@ use chained_gpc::{Call, CallTree};
 use indicatif::ProgressBar;
 
 use super::hosts::{Hosts, token};
-use super::piece::{Piece, digest};
+use super::piece::{Destination, Piece, digest};
 use super::receive::{TAKE, has_no_length};
 use crate::Failure;
 use crate::refused::Refused;
@@ -31,6 +31,8 @@ pub(super) struct Source {
     name: OsString,
     pub(super) total: u64,
     mode: u32,
+    /// Names the copy.
+    token: u64,
 }
 
 impl Source {
@@ -52,7 +54,14 @@ impl Source {
             return Err(Refused::File(has_no_length(path)));
         }
         let name = path.file_name().map(OsString::from).unwrap_or_default();
-        Ok(Source { path: path.to_owned(), file, name, total: known.len(), mode: known.mode() & 0o777 })
+        let token = token().map_err(Refused::File)?;
+        let (path, total, mode) = (path.to_owned(), known.len(), known.mode() & 0o777);
+        Ok(Source { path, file, name, total, mode, token })
+    }
+
+    /// As a copy of this name.
+    pub(super) fn named(self, token: u64) -> Source {
+        Source { token, ..self }
     }
 
     /// Reads a piece; an empty file has one piece.
@@ -78,23 +87,22 @@ fn offsets(total: u64) -> impl Iterator<Item = u64> {
 pub(super) fn send(
     hosts: &mut Hosts<'_>,
     sources: &[Source],
-    (to, into): (&Path, bool),
+    (to, destination): (&Path, Destination),
     tree: &CallTree,
     progress: &ProgressBar,
 ) -> Result<bool, Failure> {
     let func = FuncHandle::named(TAKE);
     let mut under_way: VecDeque<(CallHandle, u64)> = VecDeque::new();
     for source in sources {
-        let token = token()?;
         for offset in offsets(source.total) {
             if under_way.len() >= UNDER_WAY && !take_oldest(hosts, &mut under_way, progress)? {
                 return Ok(false);
             }
             let bytes = source.read(offset)?;
             let length = bytes.len() as u64;
-            let Source { total, mode, name, .. } = source;
-            let (total, mode, digest) = (*total, *mode, digest(&bytes));
-            let piece = Piece { token, offset, total, mode, into, digest, name, to };
+            let Source { total, mode, name, token, .. } = source;
+            let (token, total, mode, digest) = (*token, *total, *mode, digest(&bytes));
+            let piece = Piece { token, offset, total, mode, destination, digest, name, to };
             let call = Call::new(func).tree(tree.clone()).header(piece.header()).data(bytes);
             match hosts.call(call.no_reply().forward_first(), hosts.left())? {
                 Some(handle) => under_way.push_back((handle, length)),

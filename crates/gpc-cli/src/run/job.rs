@@ -52,6 +52,8 @@ pub(super) enum JobEnd {
     Ended,
     /// The processes could not be started: the reasons, and for each rank the number of the system's error, or 0.
     NotStarted(Vec<StartFailure>, Vec<i32>),
+    /// A program could not be sent to all nodes: lines for a person.
+    NotSent(Vec<String>),
     /// The domain refuses to start the processes.
     Refused(Fault),
     /// The domain does not report how the processes end.
@@ -90,7 +92,12 @@ pub(super) struct Job<'a, H> {
     places: &'a Places,
     /// Host names of the other nodes, as they report them; `None` until they have begun.
     hosts: Option<BTreeMap<Id, String>>,
+    /// Sends the programs.
+    send: Option<&'a SendPrograms<'a>>,
 }
+
+/// Sends the programs to nodes within a time; returns lines about those that do not have them then.
+type SendPrograms<'a> = dyn Fn(&[Id], Option<Duration>) -> Vec<String> + 'a;
 
 impl<'a, H: Head> Job<'a, H> {
     /// Returns a job that is not started yet; its time limit runs from now on.
@@ -116,7 +123,13 @@ impl<'a, H: Head> Job<'a, H> {
             exits: plan.print_exits.then(Exits::default),
             places,
             hosts: None,
+            send: None,
         }
+    }
+
+    /// Sends programs to the other nodes before anything is started.
+    pub(super) fn sending(self, send: &'a SendPrograms<'a>) -> Job<'a, H> {
+        Job { send: Some(send), ..self }
     }
 
     /// Whether standard input could not be read to its end.
@@ -158,7 +171,7 @@ impl<'a, H: Head> Job<'a, H> {
         }
     }
 
-    /// Waits until the other nodes have begun.
+    /// Waits until the other nodes have begun, and sends them the programs.
     fn begin(&mut self) -> Result<(), JobEnd> {
         let progress = Progress::new(self.plan, self.clock);
         while self.plan.is_far() && self.hosts.is_none() {
@@ -171,7 +184,15 @@ impl<'a, H: Head> Job<'a, H> {
             self.check_signals()?;
             self.check_time()?;
         }
-        Ok(())
+        let (Some(send), Some(hosts), false) = (self.send, &self.hosts, self.plan.programs.is_empty()) else {
+            return Ok(());
+        };
+        let ids: Vec<Id> = hosts.keys().copied().collect();
+        let unsent = send(&ids, self.limit.as_ref().map(|limit| limit.left().unwrap_or_default()));
+        // The time and a signal end the sending, too.
+        self.check_signals()?;
+        self.check_time()?;
+        if unsent.is_empty() { Ok(()) } else { Err(JobEnd::NotSent(unsent)) }
     }
 
     /// Starts the processes.

@@ -3,6 +3,7 @@
 //!
 //! Source: BNR; the groups, their databases and their nodes are in `gpc_bnr`.
 
+mod bcast;
 mod env_for;
 mod exec;
 mod exits;
@@ -22,6 +23,7 @@ mod pattern;
 mod places;
 mod placing;
 mod plan;
+mod programs;
 mod rank_file;
 mod ranks;
 mod reach;
@@ -42,6 +44,7 @@ use chained_gpc::Clock;
 use gpc_bnr::StartFailure;
 use gpc_bnr::host::{Host, HostSettings};
 use gpc_launch::remote::LostProcesses;
+use gpc_trees::Id;
 
 use self::exits::Exits;
 use self::failures::Failures;
@@ -58,7 +61,7 @@ use super::args::run::RunArgs;
 use super::{CommandResult, Failure, say};
 
 pub(super) use self::exec::exec;
-pub(super) use self::nodes::{run_launched, serving};
+pub(super) use self::nodes::{giving, run_launched, serving};
 pub(super) use self::supervisor::{is_supervisor, keep};
 pub(super) use self::tools::{db, kill, ps};
 
@@ -141,7 +144,8 @@ fn carry_out(
         listening.name(host.name())?;
     }
     let clock = Clock::system();
-    let mut job = Job::new(&host, plan, signals, &clock, places);
+    let send = |ids: &[Id], limit| bcast::send(&nodes, plan, signals, host.name(), ids, limit);
+    let mut job = Job::new(&host, plan, signals, &clock, places).sending(&send);
     let over = job.run();
     let lacks_input = job.lacks_input();
     let (failures, exits, left_out) = job.into_ends();
@@ -163,6 +167,10 @@ fn status(over: JobEnd, plan: &RunPlan, failed: Option<u8>) -> u8 {
         JobEnd::Ended => failed.unwrap_or(0),
         JobEnd::NotStarted(failures, errors) => {
             failures::say_not_started(&failures, &errors, plan.node_count())
+        }
+        JobEnd::NotSent(lines) => {
+            lines.iter().for_each(|line| say(&format!("--bcast: {line}")));
+            super::FAILED
         }
         JobEnd::Refused(fault) => {
             say(&format!("the processes were not started: {fault}"));

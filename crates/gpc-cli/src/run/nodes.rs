@@ -3,6 +3,7 @@
 
 use std::io::Read as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use super::env_for::addresses;
 use super::plan::{HostNodes, NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
 use super::supervisor::supervisor_command;
+use crate::copy::GiveProgram;
 use crate::joining::{refuse_taken, until_up};
 use crate::launching::start_remote;
 use crate::limits::cannot_start;
@@ -110,6 +112,11 @@ impl Nodes {
         // The link with a node may break before its host is reported.
         ids.iter().take(REASONS_MAX).for_each(|id| drop(remote.why_lost(*id, REASON_LIMIT)));
         remote.lost()
+    }
+
+    /// The node of this process, and the nodes that were started on other hosts.
+    pub(super) fn parts(&self) -> (Option<&Node>, Option<&RemoteLaunch>) {
+        (self.node.as_ref(), self.remote.as_ref())
     }
 
     /// The nodes of a partial plan that could not be linked with, and why.
@@ -204,6 +211,11 @@ pub(crate) fn serving(functions: &Functions) -> Result<Serving, Failure> {
     let registered: Result<Serving, FunctionsError> =
         Serving::register(functions, supervisor_command()?, Limits::default());
     Ok(registered?)
+}
+
+/// Returns what gives programs to the domains of a node.
+pub(crate) fn giving(serving: Serving) -> GiveProgram {
+    Arc::new(move |domain, number, file| serving.give_program(domain, number, file))
 }
 
 /// As [`serving`], for a command: other nodes, even those that it has started, start nothing here.

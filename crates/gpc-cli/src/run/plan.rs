@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 
 use chained_gpc::bootstrap::SlotList;
 use chained_gpc::runtime::{Address, Peers};
@@ -14,6 +14,7 @@ use gpc_trees::Id;
 use super::input::{ReaderPlace, StdinSource};
 use super::output::OutputPlan;
 use super::placing::places;
+use super::programs;
 use crate::allocated::takes_allocation;
 use crate::args::run::{EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
 use crate::args::{HostChoice, OverArgs};
@@ -91,6 +92,8 @@ pub(super) struct RunPlan {
     /// Command at the time limit, before signal and kill.
     pub(super) on_timeout: Option<OsString>,
     pub(super) pmi_port: bool,
+    /// Programs that go to the nodes, each with its number.
+    pub(super) programs: Vec<(PathBuf, u64)>,
     /// How standard input reaches the processes that read it.
     pub(super) input: StdinSource,
     /// The processes that read it.
@@ -160,17 +163,17 @@ impl RunPlan {
             let mut spec = spec(program, far)?;
             spec.count = program.n.unwrap_or(default);
             spec.info.extend(args.placement.hints());
-            if let Some(EnvForKind::Torch) = args.env_for {
-                spec.info.push(("env-for".into(), b"torch".to_vec()));
-            }
+            spec.info.extend(args.env_for.map(env_for_hint));
             if let Some((own, rest)) = ranks.and_then(|ranks| ranks.split_at_checked(spec.count as usize)) {
                 spec.info.push(("places".into(), own.join(" ").into_bytes()));
                 ranks = Some(rest);
             }
             Ok(spec)
         });
+        let mut specs = specs.collect::<Result<Vec<_>, Refused>>()?;
+        let programs = if args.bcast && far { programs::numbered(&mut specs)? } else { Vec::new() };
         Ok(RunPlan {
-            specs: specs.collect::<Result<_, Refused>>()?,
+            specs,
             on_death: match args.on_death() {
                 OnDeathKind::Kill => OnDeath::Kill,
                 OnDeathKind::Notify => OnDeath::Notify,
@@ -182,6 +185,7 @@ impl RunPlan {
             timeout_signal: args.limit.timeout_signal,
             on_timeout: args.limit.on_timeout.clone(),
             pmi_port: args.pmi_port,
+            programs,
             input,
             readers,
             limits,
@@ -234,6 +238,13 @@ fn check_far(args: &RunArgs) -> Result<(), Refused> {
         return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
     }
     Ok(())
+}
+
+/// The hint for programs that find each other by variables.
+fn env_for_hint(kind: EnvForKind) -> (String, Vec<u8>) {
+    match kind {
+        EnvForKind::Torch => ("env-for".into(), b"torch".to_vec()),
+    }
 }
 
 /// Returns one process of a program in the form for nodes. `far`: other nodes are not in the folder of this process.

@@ -38,6 +38,9 @@ fn sent() -> impl Strategy<Value = SupervisorMessage> {
         (member(), any::<u32>()).prop_map(|(member, process_group)| {
             SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, 0)
         }),
+        (member(), text()).prop_map(|(member, path)| {
+            SupervisorMessage::Order(SupervisorOrder::Image { member, path }, 0)
+        }),
         (any::<u32>(), option::of(any::<u64>())).prop_map(|(group, grace)| {
             let grace = grace.map(Duration::from_millis);
             SupervisorMessage::Order(SupervisorOrder::Kill { group: GroupId(group), grace }, 0)

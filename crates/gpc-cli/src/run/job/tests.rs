@@ -201,6 +201,7 @@ impl Rig {
             timeout_signal: None,
             on_timeout: None,
             pmi_port: false,
+            programs: Vec::new(),
             input: StdinSource::None,
             readers: Readers::None,
             limits: Limits::default(),

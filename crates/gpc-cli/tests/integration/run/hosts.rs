@@ -36,9 +36,20 @@ fn over(place: &Place, words: &str, script: &str) -> Command {
     place.script(&format!("--rsh {} --hosts {words}", stand_in(place)), script)
 }
 
+/// Returns a run on these hosts of a program.
+pub(crate) fn over_program(place: &Place, words: &str, program: &[&str]) -> Command {
+    run_program(place, &format!("--rsh {} --hosts {words}", stand_in(place)), program)
+}
+
+/// Returns a run with these words of a program.
+pub(crate) fn run_program(place: &Place, words: &str, program: &[&str]) -> Command {
+    let words = ["run"].into_iter().chain(words.split_whitespace());
+    place.gpc(words.chain(program.iter().copied()))
+}
+
 /// Returns the agent of a node, which has a thread of that name.
 #[track_caller]
-fn agent(place: &Place, id: u32) -> Process {
+pub(crate) fn agent(place: &Place, id: u32) -> Process {
     let has = |process: &Process| {
         let tasks = fs::read_dir(format!("/proc/{}/task", process.pid.as_raw_nonzero()));
         let names = tasks.into_iter().flatten().flatten().map(|task| task.path().join("comm"));

@@ -8,6 +8,7 @@
 
 mod bad;
 mod basic;
+mod bcast;
 mod crashes;
 mod crashes_hosts;
 mod crashes_output;
