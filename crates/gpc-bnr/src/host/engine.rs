@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Duration;
 
-use chained_gpc::trees::Id;
+use chained_gpc::trees::{Id, IdList};
 use chained_gpc::{Clock, Deferred, Reply};
 use mio::{Events, Poll};
 
@@ -24,7 +24,7 @@ use super::outflow::Outflow;
 use super::owner::{OWNER, Owner};
 use super::processes::ReadOutcome;
 use super::sources::{Source, Sources};
-use super::stdio::Stdio;
+use super::stdio::{Stdio, is_cut};
 use super::supervisor::{SupervisorCommand, SupervisorState};
 use crate::causes::is_loss;
 use crate::domain::{CallNumber, Domain, Input, Serial};
@@ -282,17 +282,31 @@ impl Engine {
             }
             HostCallPurpose::Flush => self.stdio.flushing -= 1,
             HostCallPurpose::Feed(done) => {
-                let broken = |why: String| io::Error::new(ErrorKind::BrokenPipe, why);
-                let result = match ended {
-                    Ok(outcome) if self.stdio.passed(ids, |id| outcome.reply(id).is_some()) => Ok(()),
-                    Ok(_) => Err(broken("no process reads it any more".into())),
-                    Err(error) => Err(broken(error.to_string())),
-                };
                 // The receiver may have stopped waiting.
-                let _ = done.send(result);
+                let _ = done.send(self.fed(ids, ended));
             }
             HostCallPurpose::Signal => {}
         }
+    }
+
+    /// A piece of standard input was passed to nodes, or could not be. Warns of nodes that get no more, although their
+    /// processes may read on.
+    fn fed(&mut self, ids: &[Id], ended: CallResult) -> io::Result<()> {
+        let broken = |why: String| Err(io::Error::new(ErrorKind::BrokenPipe, why));
+        let outcome = match ended {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.warn(format!("the standard input of all processes was cut: {error}"));
+                return broken(error.to_string());
+            }
+        };
+        let (is_taken, left_out) = self.stdio.passed(ids, |id| outcome.reply(id).is_some());
+        let cut = left_out.into_iter().filter(|id| is_cut(outcome.cause(*id).map(|cause| cause.kind)));
+        if let Some(cut) = IdList::from_ids(cut).ok().filter(|cut| !cut.is_empty()) {
+            let why = "it may lack pieces, since a node on the way was lost or did not answer";
+            self.warn(format!("the standard input of nodes {cut} was cut: {why}"));
+        }
+        if is_taken { Ok(()) } else { broken("no process reads it any more".into()) }
     }
 
     /// Reads a bounded amount from each descriptor that is ready.

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 
 use chained_gpc::trees::Id;
+use chained_gpc::wire::CauseKind;
 use chained_gpc::{Deferred, Reply};
 
 use super::input::{HostInput, InputQueue};
 use super::outflow::Outflow;
 use super::processes::Output;
+use crate::causes::is_loss;
 
 /// Input and output.
 pub(super) struct Stdio {
@@ -49,11 +51,12 @@ impl Stdio {
         readers
     }
 
-    /// A piece of input was passed to these nodes. Returns whether one of them has taken it; the others are left out.
-    pub(super) fn passed(&mut self, ids: &[Id], took: impl Fn(Id) -> bool) -> bool {
-        let (taken, failed): (Vec<Id>, Vec<Id>) = ids.iter().partition(|id| took(**id));
-        self.left_out.extend(failed);
-        !taken.is_empty()
+    /// A piece of input was passed to these nodes. Returns whether one of them has taken it, and the others, which are
+    /// left out from now on.
+    pub(super) fn passed(&mut self, ids: &[Id], took: impl Fn(Id) -> bool) -> (bool, Vec<Id>) {
+        let (taken, mut failed): (Vec<Id>, Vec<Id>) = ids.iter().partition(|id| took(**id));
+        failed.retain(|id| self.left_out.insert(*id));
+        (!taken.is_empty(), failed)
     }
 
     /// Informs those that wait for all output to be written.
@@ -71,6 +74,12 @@ impl Stdio {
     }
 }
 
+/// Whether a node whose part of a call ended for this cause may have processes that read on. Readers that have closed
+/// their input refuse it, and the loss of a node is reported with its processes.
+pub(super) fn is_cut(cause: Option<CauseKind>) -> bool {
+    cause.is_none_or(|kind| kind != CauseKind::Failed && !is_loss(kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,10 +91,17 @@ mod tests {
         let mut stdio = Stdio::new(Outflow::new(0, vec![0, 1, 2], Destination::Sent));
         let all = || vec![0, 1, 2];
         assert_eq!(stdio.fed(all(), false), all());
-        assert!(stdio.passed(&all(), |id| id != 1));
+        assert_eq!(stdio.passed(&all(), |id| id != 1), (true, vec![1]));
         assert_eq!(stdio.fed(all(), false), [0, 2]);
         assert_eq!(stdio.fed(all(), true), all());
-        assert!(!stdio.passed(&[0, 2], |_| false));
+        assert_eq!(stdio.passed(&all(), |_| false), (false, vec![0, 2]));
         assert!(stdio.fed(all(), false).is_empty());
+    }
+
+    /// Input that did not reach some nodes ended there without a word: their commands had read a part of it.
+    #[test]
+    fn input_is_cut_where_neither_the_readers_nor_a_loss_explain_its_end() {
+        assert!(is_cut(None) && is_cut(Some(CauseKind::TimeLimit)));
+        assert!(!is_cut(Some(CauseKind::Failed)) && !is_cut(Some(CauseKind::LinkLost)));
     }
 }

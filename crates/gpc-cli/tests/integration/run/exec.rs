@@ -1,7 +1,8 @@
 //! `gpc exec` on hosts that a stand-in for ssh runs on this machine.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
@@ -220,6 +221,47 @@ fn all_commands_may_have_a_copy_of_standard_input() {
     assert_eq!(exec("--stdin all"), "b[1-3]:\none\ntwo\n");
     // It is not read: what stands behind the command in a loop may be.
     assert_eq!(exec(""), "");
+}
+
+/// Standard input goes down a tree of nodes. The hosts below a lost one have all of it: another host takes them over.
+#[test]
+fn hosts_below_a_lost_one_have_all_of_the_input() {
+    let hosts = Hosts::new();
+    let path = hosts.folder.path().join("script");
+    // The parent of a command is the keeper of its node, whose parent is the node.
+    let script = "read -r go; read -r pid name state node rest </proc/$PPID/stat; echo $node >&2; wc -c";
+    fs::write(&path, script).unwrap();
+    let mut exec = Command::new(env!("CARGO_BIN_EXE_gpc"));
+    exec.args(["exec", "--hosts", "b[1-7]", "--stdin", "all", "--rsh"]).arg(hosts.folder.path().join("rsh"));
+    exec.args(["sh".as_ref(), path.as_os_str()]).env("TMPDIR", hosts.folder.path());
+    exec.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = exec.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"go\n").unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut nodes = BTreeMap::new();
+    for _ in 1..=7 {
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let (host, node) = line.trim_end().split_once(": ").unwrap();
+        nodes.insert(host.to_owned(), Pid::from_raw(node.parse().unwrap()).unwrap());
+    }
+    let half = vec![b'x'; 1_000_000];
+    input.write_all(&half).unwrap();
+    // In any binomial tree over them, one of these has others below it.
+    for host in ["b2", "b4"] {
+        kill_process(nodes[host], Signal::KILL).unwrap();
+    }
+    input.write_all(&half).unwrap();
+    drop(input);
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(lines(&out), ["b1", "b3", "b5", "b6", "b7"].map(|host| format!("{host}: 2000000")));
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(255), "{rest}");
+    assert!(rest.contains("gpc: hosts b[2,4]: killed by signal 9 (SIGKILL)\n"), "{rest}");
+    assert!(!rest.contains("was cut"), "{rest}");
 }
 
 /// Ten megabytes of each host pass, and a slow reader holds them up.
