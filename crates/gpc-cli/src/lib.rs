@@ -33,7 +33,7 @@
 //! | `run/heads`, `reach`, `tools`, `show` | finds domains; queries them; the tools; their output |
 //! | `run/on_timeout` | the command of `--on-timeout` |
 //! | `run/bcast`, `programs` | programs that go to the nodes of a run; their paths and numbers |
-//! | `run/env_for` | addresses of nodes, by which programs other than those of MPI find each other |
+//! | `run/env_for`, `meeting` | addresses of nodes, for programs without MPI; the resource where processes meet |
 //! | `run/exec`, `fold`, `spool` | `gpc exec`; equal outputs of hosts; the output of one |
 //! | `run/supervisor`, `ranks` | the supervisor of a host's processes; ranks as text |
 //! | `mpiexec` | `gpc mpiexec`: `options`, their `translation` to `gpc run`, `config_file` |
@@ -52,7 +52,7 @@
 //! | `bench/print`, `csv`, `picture` | results as tables; as CSV; as a chart |
 //! | `bench/machine`, `sample` | the machine and its load; results for tests |
 //! | `chart` | the chart of `--svg`: `content`, `axes`, `lines` |
-//! | `rendezvous` | `gpc rendezvous`: `serve`, `ask`, `run` with `task`, `show`, `token`, `private`, `arguments` |
+//! | `rendezvous` | `gpc rendezvous`: `serve`, `ask`, `show`, `token`, `private`, `arguments` |
 //! | `impi` | `gpc impi` |
 //! | `impi/server`, `client`, `command`, `methods` | the server; the client; its program; authentication methods |
 //! | `impi/field` | the command spelling of other implementations |
