@@ -427,9 +427,12 @@ fn processes_on_other_hosts_get_the_token() {
     fs::write(&rsh, "#!/bin/sh\nshift\nunset GPC_SECRET_FILE\nexec \"$@\"\n").unwrap();
     fs::set_permissions(&rsh, fs::Permissions::from_mode(0o700)).unwrap();
     let rsh = rsh.display().to_string();
+    // The token stands in no argument and in no variable of any process.
+    let find = "grep -lf $GPC_RENDEZVOUS_TOKEN_FILE /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null";
+    let script = format!("{find}; {TASK}");
     for place in [vec!["--hosts", "a,b,c", "--rsh", &rsh], vec!["-n", "3", "--nodes", "2"]] {
         let mut command = job.gpc(&["run", "--rendezvous", &service.url]);
-        command.args(place).args(["env", "-u", "GPC_SECRET_FILE", "sh", "-c", TASK]).env("GPC", EXE);
+        command.args(place).args(["env", "-u", "GPC_SECRET_FILE", "sh", "-c", &script]).env("GPC", EXE);
         // A handle of an earlier job is not inherited.
         command.env("GPC_MULTIJOB_HANDLE", "http://127.0.0.1:1/rendezvous?00112233445566778899aabbccddeeff");
         let (status, out, error) = finished(command, b"");
