@@ -19,8 +19,8 @@ pub struct RunLimitArgs {
     #[arg(long, value_name = "SIG", requires = "time_limit", value_parser = signal)]
     pub timeout_signal: Option<u8>,
 
-    /// Shell command at the time limit, before signal and kill; GPC_PIDS has the ids of the processes. It has 1m, and
-    /// writes to standard error
+    /// Shell command at the time limit, before signal and kill, on each node that has processes: GPC_PIDS has their
+    /// ids. It has 1m, and writes to standard error of this command
     #[arg(long, value_name = "CMD", requires = "time_limit")]
     pub on_timeout: Option<OsString>,
 }

@@ -1,18 +1,14 @@
 //! The head of a domain, as a job uses it. Tests replace it, and the time that passes in its waits.
 
-use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use chained_gpc::Clock;
 use gpc_bnr::Fault;
 use gpc_bnr::host::{Host, HostEvent};
 use gpc_bnr::names::GroupId;
 use gpc_bnr::request::{Answer, Request};
 
 use super::input::{self, Reading};
-use super::on_timeout;
-use super::signals::{Arrived, Signals};
 
 /// Receives an answer.
 pub(super) type AnswerCallback = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
@@ -33,8 +29,6 @@ pub(super) trait Head {
     fn signal_all(&self, signal: u8);
     /// Sends a signal to the processes that are not in the process group of this process.
     fn signal_others(&self, signal: u8);
-    /// Runs a command of the shell with these process ids, and waits for its end.
-    fn run_command(&self, command: &OsStr, pids: &[u32], clock: &Clock, signals: &Signals);
     /// Begins to read standard input for rank 0.
     fn read_input(&self) -> Reading;
 }
@@ -66,11 +60,6 @@ impl Head for Host {
 
     fn signal_others(&self, signal: u8) {
         self.signal_others(signal);
-    }
-
-    fn run_command(&self, command: &OsStr, pids: &[u32], clock: &Clock, signals: &Signals) {
-        let ends = || std::iter::from_fn(|| signals.next(Duration::ZERO)).any(Arrived::ends);
-        on_timeout::run(command, pids, clock, ends);
     }
 
     fn read_input(&self) -> Reading {

@@ -1,5 +1,7 @@
 //! A running job: starts it, and watches it until all processes that it started have ended.
 
+mod timeout;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
@@ -22,6 +24,7 @@ use super::exits::Exits;
 use super::failures::{FIRST, Failures, not_started};
 use super::head::Head;
 use super::input::{Reading, StdinSource};
+use super::on_timeout::CommandGroup;
 use super::places::{Place, Places};
 use super::plan::RunPlan;
 use super::signals::{self, Arrived, Signals};
@@ -38,9 +41,6 @@ const ASK: Duration = Duration::from_secs(70);
 
 /// Time that killed processes may take to end, in addition to the time between SIGTERM and SIGKILL.
 const KILLED: Duration = Duration::from_secs(10);
-
-/// Time between the signal of `--timeout-signal` and the kill: a stack dump is written within it.
-const SIGNAL_GRACE: Duration = Duration::from_secs(5);
 
 /// Maximum number of printed warnings.
 const WARNINGS_MAX: usize = 16;
@@ -92,6 +92,8 @@ pub(super) struct Job<'a, H> {
     places: &'a Places,
     /// Host names of the other nodes, as they report them; `None` until they have begun.
     hosts: Option<BTreeMap<Id, String>>,
+    /// The processes of the command at the time limit.
+    command: Option<CommandGroup>,
     /// Sends the programs.
     send: Option<&'a SendPrograms<'a>>,
 }
@@ -123,6 +125,7 @@ impl<'a, H: Head> Job<'a, H> {
             exits: plan.print_exits.then(Exits::default),
             places,
             hosts: None,
+            command: None,
             send: None,
         }
     }
@@ -298,6 +301,8 @@ impl<'a, H: Head> Job<'a, H> {
 
     fn event(&mut self, event: HostEvent) -> Result<(), JobEnd> {
         match event {
+            HostEvent::Death(death) if self.command.as_mut().is_some_and(|command| command.takes(&death)) => {
+            }
             HostEvent::Death(death) => {
                 self.failures.ended(&death);
                 self.exits.iter_mut().for_each(|exits| exits.ended(&death));
@@ -433,37 +438,6 @@ impl<'a, H: Head> Job<'a, H> {
             }
         }
         Ok(self.left.values().any(|&left| left > 0))
-    }
-
-    /// Runs the command of the time limit and sends its signal, and waits for the processes that these end.
-    fn before_kill(&mut self) {
-        if let Some(command) = &self.plan.on_timeout {
-            let groups = match self.host.ask(Request::Groups, ASK) {
-                Ok(Answer::Groups(groups)) => groups,
-                // The domain ends by force.
-                _ => return,
-            };
-            let members = groups.iter().flat_map(|group| &group.members);
-            let running = members.filter(|member| member.death.is_none());
-            let pids: Vec<u32> = running.filter_map(|member| member.pid).collect();
-            self.host.run_command(command, &pids, self.clock, self.signals);
-        }
-        let Some(signal) = self.plan.timeout_signal else { return };
-        self.host.signal_all(signal);
-        let limit = self.clock.limit(SIGNAL_GRACE);
-        while let Some(left) = limit.left().filter(|_| self.left.values().any(|&left| left > 0)) {
-            let received = self.host.receive(self.host.events(), left.min(POLL_INTERVAL));
-            let goes_on = match received {
-                Ok(event) => self.event(event).is_ok(),
-                Err(error) => error == RecvTimeoutError::Timeout,
-            };
-            if !goes_on {
-                return;
-            }
-            if std::iter::from_fn(|| self.signals.next(Duration::ZERO)).any(Arrived::ends) {
-                return;
-            }
-        }
     }
 
     /// Kills all groups in two steps, so that processes can end in order.

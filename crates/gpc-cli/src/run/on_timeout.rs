@@ -1,105 +1,153 @@
-//! The command of `--on-timeout`: runs before the processes of a job are killed.
+//! The command of `--on-timeout`: a process on each node that runs processes of the job, with the ids of these.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use chained_gpc::{Clock, TimeLimit};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use gpc_bnr::names::{GroupId, Rank};
+use gpc_bnr::request::GroupStatus;
+use gpc_bnr::{Death, Spec};
+use gpc_trees::Id;
 
-use crate::say;
+use super::failures::FIRST;
 
 /// Time for the command: a debugger that attaches to many processes takes some of it.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Interval at which its end is checked.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Maximum number of process ids: with seven digits each, Linux allows no more in one variable.
 const PIDS_MAX: usize = 16_000;
 
-/// Runs a command of the shell with the process ids in `GPC_PIDS`, and waits for its end. `ends`: whether a signal
-/// requests the end.
-pub(super) fn run(command: &OsStr, pids: &[u32], clock: &Clock, ends: impl FnMut() -> bool) {
-    let limit = clock.limit(LIMIT);
-    match started(command, pids).and_then(|child| waited(child, &limit, ends)) {
-        Ok(Some(status)) if status.success() => {}
-        Ok(Some(status)) => say(&format!("the command of --on-timeout has failed: {status}")),
-        Ok(None) => {
-            say("the command of --on-timeout was killed: it has one minute, and no longer than a signal")
+/// The processes of the command as a group.
+#[derive(Debug)]
+pub(super) struct CommandGroup {
+    group: GroupId,
+    ends: Vec<Death>,
+}
+
+impl CommandGroup {
+    /// A group of which no process has ended.
+    pub(super) fn new(group: GroupId) -> CommandGroup {
+        CommandGroup { group, ends: Vec::new() }
+    }
+
+    /// Takes the end of a process, if it is one of these.
+    pub(super) fn takes(&mut self, death: &Death) -> bool {
+        let is_own = death.member.group == self.group;
+        if is_own {
+            self.ends.push(*death);
         }
-        Err(error) => say(&format!("the command of --on-timeout cannot run: {error}")),
+        is_own
+    }
+
+    /// How its processes have ended, so far.
+    pub(super) fn ends(&self) -> &[Death] {
+        &self.ends
     }
 }
 
-fn started(command: &OsStr, pids: &[u32]) -> io::Result<Child> {
-    let pids: Vec<String> = pids.iter().take(PIDS_MAX).map(u32::to_string).collect();
-    let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(command).env("GPC_PIDS", pids.join(" "));
-    shell.stdin(Stdio::null()).stdout(io::stderr()).process_group(0).spawn()
+/// Returns the processes of the command, one on each node that runs processes of these groups, by node. Each starts in
+/// the folder of the first process there, as `specs` of the first group have it.
+pub(super) fn processes(command: &OsStr, groups: &[GroupStatus], specs: &[Spec]) -> Vec<(Id, Spec)> {
+    // A merged group has the processes of others.
+    let mut pids = BTreeMap::<Id, BTreeSet<u32>>::new();
+    let mut folders = BTreeMap::<Id, Vec<u8>>::new();
+    for group in groups {
+        for member in group.members.iter().filter(|member| member.death.is_none()) {
+            pids.entry(member.node).or_default().extend(member.pid);
+            if let (true, Some(folder)) = (group.group == FIRST, folder_of(specs, member.rank)) {
+                folders.entry(member.node).or_insert_with(|| folder.to_vec());
+            }
+        }
+    }
+    let process = |(node, pids): (Id, BTreeSet<u32>)| {
+        let pids: Vec<String> = pids.iter().take(PIDS_MAX).map(u32::to_string).collect();
+        let folder = folders.remove(&node).map(|folder| ("wdir".to_owned(), folder));
+        let place = ("places".to_owned(), node.to_string().into_bytes());
+        let partial = ("start".to_owned(), b"partial".to_vec());
+        let spec = Spec {
+            count: 1,
+            program: b"/bin/sh".to_vec(),
+            args: vec![b"-c".to_vec(), command.as_bytes().to_vec()],
+            env: vec![(b"GPC_PIDS".to_vec(), pids.join(" ").into_bytes())],
+            info: folder.into_iter().chain([place, partial]).collect(),
+        };
+        (node, spec)
+    };
+    pids.into_iter().filter(|(_, pids)| !pids.is_empty()).map(process).collect()
 }
 
-/// Returns the status; `None` if the command was killed. Nothing that it started in its process group is left.
-fn waited(
-    mut child: Child,
-    limit: &TimeLimit,
-    mut ends: impl FnMut() -> bool,
-) -> io::Result<Option<ExitStatus>> {
-    let shell = Pid::from_child(&child);
-    // Ends with the command or at its time limit.
-    let has_ended = loop {
-        let ended =
-            waitid(WaitId::Pid(shell), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
-        match ended {
-            Ok(None) if !limit.is_over() && !ends() => thread::sleep(POLL_INTERVAL),
-            ended => break ended.map(|status| status.is_some()),
-        }
-    };
-    // The shell's process group has what it started. Until the wait below no other group can have its number.
-    let _ = kill_process_group(shell, Signal::KILL);
-    let status = child.wait()?;
-    Ok(has_ended?.then_some(status))
+/// The folder of a rank.
+fn folder_of(specs: &[Spec], rank: Rank) -> Option<&[u8]> {
+    let mut after = 0;
+    let own = specs.iter().find(|spec| {
+        after += spec.count;
+        rank < after
+    });
+    own?.info.iter().find(|(key, _)| key == "wdir").map(|(_, folder)| folder.as_slice())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use gpc_bnr::Exit;
+    use gpc_bnr::names::Member;
+    use gpc_bnr::request::{GroupState, MemberStatus};
 
     use super::*;
 
-    #[test]
-    fn the_command_gets_the_process_ids_and_has_an_end() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("pids");
-        let clock = Clock::system();
-        let command = format!("echo $GPC_PIDS > {}", file.display());
-        run(OsStr::new(&command), &[11, 12], &clock, || false);
-        assert_eq!(fs::read_to_string(&file).unwrap(), "11 12\n");
-        let child = started(OsStr::new("sleep 1000 & wait"), &[]).unwrap();
-        assert!(waited(child, &clock.limit(LIMIT), || true).unwrap().is_none());
-        let child = started(OsStr::new("sleep 1000 & wait"), &[]).unwrap();
-        assert!(waited(child, &clock.limit(Duration::ZERO), || false).unwrap().is_none());
-        let child = started(OsStr::new("exit 3"), &[]).unwrap();
-        assert_eq!(waited(child, &clock.limit(LIMIT), || false).unwrap().unwrap().code(), Some(3));
+    fn group(number: u32, members: &[(Rank, Id, u32)]) -> GroupStatus {
+        let member = |(rank, node, pid): &(Rank, Id, u32)| MemberStatus {
+            rank: *rank,
+            node: *node,
+            pid: Some(*pid),
+            death: None,
+        };
+        GroupStatus {
+            group: GroupId(number),
+            parent: None,
+            state: GroupState::Running,
+            database: String::new(),
+            program: Vec::new(),
+            age: Duration::ZERO,
+            members: members.iter().map(member).collect(),
+        }
     }
 
-    /// What the shell had left in the background stayed for ever.
+    /// The command ran where the job was started, and not where its processes were.
     #[test]
-    fn nothing_in_the_background_outlives_the_command() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("pid");
-        let clock = Clock::system();
-        let command = format!("sleep 1000 & echo $! > {}", file.display());
-        run(OsStr::new(&command), &[], &clock, || false);
-        let status = format!("/proc/{}/status", fs::read_to_string(&file).unwrap().trim());
-        let runs = || fs::read_to_string(&status).is_ok_and(|text| !text.contains("State:\tZ"));
-        let limit = clock.limit(Duration::from_secs(10));
-        while runs() {
-            assert!(!limit.is_over(), "it still runs");
-            thread::yield_now();
-        }
+    fn each_node_gets_the_ids_of_its_own_processes() {
+        let in_folder = |folder: &str, count| {
+            let info = vec![("wdir".to_owned(), folder.as_bytes().to_vec())];
+            Spec { count, info, ..Spec::default() }
+        };
+        let specs = [in_folder("/a", 2), in_folder("/b", 2)];
+        let mut first = group(1, &[(0, 1, 10), (1, 2, 20), (2, 2, 21), (3, 3, 30), (4, 4, 40)]);
+        let member = Member { group: FIRST, rank: 4 };
+        first.members[4].death = Some(Death { member, exit: Exit::Code(0), finalized: true });
+        // It has spawned one more, and is merged with it.
+        let groups = [first, group(2, &[(0, 5, 50)]), group(3, &[(0, 1, 10), (1, 2, 20), (2, 5, 50)])];
+        let processes = processes(OsStr::new("gdb -p"), &groups, &specs);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let shown = |(node, spec): &(Id, Spec)| {
+            assert_eq!((spec.count, &spec.args[1][..]), (1, &b"gdb -p"[..]));
+            let info = spec.info.iter().map(|(key, value)| format!("{key}={}", text(value)));
+            (*node, text(&spec.env[0].1), info.collect::<Vec<_>>().join(" "))
+        };
+        let shown: Vec<_> = processes.iter().map(shown).collect();
+        let expected = [
+            (1, "10", "wdir=/a places=1 start=partial"),
+            (2, "20 21", "wdir=/a places=2 start=partial"),
+            (3, "30", "wdir=/b places=3 start=partial"),
+            (5, "50", "places=5 start=partial"),
+        ];
+        assert_eq!(shown, expected.map(|(node, pids, info)| (node, pids.to_owned(), info.to_owned())));
+    }
+
+    #[test]
+    fn a_variable_has_so_many_ids() {
+        let members: Vec<_> = (0..PIDS_MAX as u32 + 9).map(|rank| (rank, 1, 1_000_000 + rank)).collect();
+        let processes = processes(OsStr::new("c"), &[group(1, &members)], &[]);
+        let length = processes[0].1.env[0].1.len();
+        assert!(length < 128 << 10, "{length}");
     }
 }

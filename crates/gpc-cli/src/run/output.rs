@@ -69,6 +69,9 @@ pub(super) struct Sink {
     err_files: Option<OutputFiles>,
     /// Whether both outputs go to the same files.
     is_shared: bool,
+    places: Arc<Places>,
+    /// Standard error for the command at the time limit.
+    command: Option<OutputStream<File>>,
 }
 
 impl Sink {
@@ -88,6 +91,8 @@ impl Sink {
             out_files: plan.out.as_ref().map(files),
             err_files: plan.err.as_ref().filter(|_| !is_shared).map(files),
             is_shared,
+            places: Arc::clone(places),
+            command: None,
         })
     }
 
@@ -107,11 +112,28 @@ impl Sink {
     /// # Errors
     /// If the output fails; the message names a file.
     pub(super) fn write(&mut self, piece: &Piece) -> io::Result<()> {
+        if let Some(names) = self.places.command_of(piece.member) {
+            return self.write_of_command(&names, piece);
+        }
         match piece.stream {
             Stream::Out => self.out.write(&mut self.out_files, piece),
             Stream::Err if self.is_shared => self.err.write(&mut self.out_files, piece),
             Stream::Err => self.err.write(&mut self.err_files, piece),
         }
+    }
+}
+
+impl Sink {
+    /// Writes output of the command to standard error, with the names of its hosts if there are some.
+    fn write_of_command(&mut self, names: &Arc<[String]>, piece: &Piece) -> io::Result<()> {
+        let stream = match &mut self.command {
+            Some(stream) => stream,
+            None => {
+                let tags = (!names.is_empty()).then(|| Tags::Hosts(Arc::clone(names)));
+                self.command.insert(OutputStream::new(self.err.to.try_clone()?, tags))
+            }
+        };
+        stream.write(&mut None, piece)
     }
 }
 

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpc_bnr::names::Member;
+use gpc_bnr::names::{GroupId, Member};
 
 /// Time limit for the place of a process. The head answers sooner, or the job ends, which ends the wait.
 const WAIT: Duration = Duration::from_secs(70);
@@ -33,6 +33,18 @@ struct Known {
     places: BTreeMap<Member, Place>,
     /// Whether no further ones come.
     closed: bool,
+    command: Command,
+}
+
+/// The processes of the command at the time limit, whose output goes to standard error.
+#[derive(Default, Debug)]
+enum Command {
+    #[default]
+    None,
+    /// They start: of output of unknown processes it is not known whether it is theirs.
+    Starts,
+    /// Their group, and the names of their hosts, if output has these.
+    Runs(GroupId, Arc<[String]>),
 }
 
 impl Places {
@@ -57,6 +69,31 @@ impl Places {
         known.places.get(&member).cloned().unwrap_or_else(unknown)
     }
 
+    /// Processes of the command start.
+    pub(super) fn expect_command(&self) {
+        self.lock().command = Command::Starts;
+    }
+
+    /// The processes of the command run, or cannot be started.
+    pub(super) fn set_command(&self, group: Option<(GroupId, Vec<String>)>) {
+        self.lock().command = match group {
+            Some((group, names)) => Command::Runs(group, names.into()),
+            None => Command::None,
+        };
+        self.changed.notify_all();
+    }
+
+    /// Returns the hosts of the command's processes, if a process is one of these.
+    pub(super) fn command_of(&self, member: Member) -> Option<Arc<[String]>> {
+        let starts = |known: &mut Known| !known.closed && matches!(known.command, Command::Starts);
+        let waited = self.changed.wait_timeout_while(self.lock(), WAIT, starts);
+        let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &known.command {
+            Command::Runs(group, names) if *group == member.group => Some(Arc::clone(names)),
+            _ => None,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         // No code panics while it holds the lock.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,8 +104,6 @@ impl Places {
 mod tests {
     use std::sync::Arc;
     use std::thread;
-
-    use gpc_bnr::names::GroupId;
 
     use super::*;
 
@@ -85,5 +120,19 @@ mod tests {
         places.close();
         assert_eq!(waiting.join().unwrap(), (place(11, "b"), place(0, "unknown")));
         assert_eq!(places.of(of(0)), place(10, "a"));
+    }
+
+    #[test]
+    fn output_waits_until_it_is_known_whether_the_command_writes_it() {
+        let of = |group| Member { group: GroupId(group), rank: 0 };
+        let places = Arc::new(Places::default());
+        assert_eq!(places.command_of(of(2)), None);
+        places.expect_command();
+        let waiting = {
+            let places = Arc::clone(&places);
+            thread::spawn(move || (places.command_of(of(1)), places.command_of(of(2))))
+        };
+        places.set_command(Some((GroupId(2), vec!["a".into()])));
+        assert_eq!(waiting.join().unwrap(), (None, Some(["a".to_owned()].into())));
     }
 }

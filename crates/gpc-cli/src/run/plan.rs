@@ -155,9 +155,6 @@ impl RunPlan {
         };
         let output = OutputPlan::new(&args.output)?;
         let far = matches!(nodes, NodePlacement::Joined(_) | NodePlacement::Hosts(_));
-        if far {
-            check_far(args)?;
-        }
         let mut ranks = ranks.as_deref();
         let specs = programs.iter().map(|program| {
             let mut spec = spec(program, far)?;
@@ -230,14 +227,6 @@ fn default_count(nodes: &NodePlacement, ranks: Option<usize>, programs: usize) -
         _ => 1,
     };
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-/// Rejects what needs the processes on this machine, since they run on other nodes.
-fn check_far(args: &RunArgs) -> Result<(), Refused> {
-    if args.limit.on_timeout.is_some() {
-        return Err("--on-timeout: the processes are on other nodes, and the command would run here; use --timeout-signal".into());
-    }
-    Ok(())
 }
 
 /// The hint for programs that find each other by variables.

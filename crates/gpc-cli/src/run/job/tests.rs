@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
@@ -33,8 +32,8 @@ struct Fake {
     script: RefCell<Vec<(u64, Happening)>>,
     asked: RefCell<Vec<Request>>,
     signalled: RefCell<Vec<u8>>,
-    /// Process ids that commands got.
-    commands: RefCell<Vec<Vec<u32>>>,
+    /// The answer to the start of the command at the time limit.
+    commanded: RefCell<Option<Result<Answer, Fault>>>,
     /// Signals for processes that the terminal has not reached.
     typed: RefCell<Vec<u8>>,
     /// The answer to the start; without one the start takes for ever.
@@ -50,6 +49,15 @@ struct Fake {
 }
 
 impl Fake {
+    /// The specs of all starts.
+    fn spawns(&self) -> Vec<Vec<Spec>> {
+        let specs = |request: &Request| match request {
+            Request::SpawnMultiple { specs, .. } => Some(specs.clone()),
+            _ => None,
+        };
+        self.asked.borrow().iter().filter_map(specs).collect()
+    }
+
     fn now(&self) -> u64 {
         self.millis.load(Ordering::Relaxed)
     }
@@ -109,7 +117,11 @@ impl Head for Fake {
 
     fn ask_then(&self, request: Request, callback: AnswerCallback) {
         self.asked.borrow_mut().push(request.clone());
-        match (request, self.started.borrow_mut().take()) {
+        let answer = match self.spawns().len() {
+            ..=1 => self.started.borrow_mut().take(),
+            _ => self.commanded.borrow_mut().take(),
+        };
+        match (request, answer) {
             (Request::SpawnMultiple { .. }, Some(answer)) => callback(answer),
             (Request::Kill(_), _) if self.kills => callback(Ok(Answer::Done)),
             _ => self.unanswered.borrow_mut().push(callback),
@@ -131,10 +143,6 @@ impl Head for Fake {
 
     fn signal_others(&self, signal: u8) {
         self.typed.borrow_mut().push(signal);
-    }
-
-    fn run_command(&self, _: &OsStr, pids: &[u32], _: &Clock, _: &Signals) {
-        self.commands.borrow_mut().push(pids.to_vec());
     }
 
     fn read_input(&self) -> Reading {
@@ -181,7 +189,7 @@ impl Rig {
             script: RefCell::new(script),
             asked: RefCell::default(),
             signalled: RefCell::default(),
-            commands: RefCell::default(),
+            commanded: RefCell::default(),
             typed: RefCell::default(),
             started: RefCell::new(Some(Ok(spawned))),
             groups: RefCell::default(),
@@ -460,9 +468,14 @@ fn a_command_and_a_signal_come_before_the_kill() {
     rig.plan.timeout_signal = Some(3);
     rig.plan.on_timeout = Some("gdb".into());
     rig.fake.groups.replace(vec![status(1, GroupState::Running, 2)]);
+    rig.fake.commanded.replace(Some(Ok(command_runs())));
+    rig.fake.script.borrow_mut().insert(0, (31_000, death(9, 0, Exit::Code(0))));
     assert!(matches!(rig.run(), (JobEnd::TimedOut, None, 0)));
-    assert_eq!((&*rig.fake.signalled.borrow(), &*rig.fake.commands.borrow()), (&vec![3], &vec![vec![1, 1]]));
+    assert_eq!(*rig.fake.signalled.borrow(), [3]);
+    let spawns = rig.fake.spawns();
+    assert_eq!((spawns.len(), &spawns[1][0].env[0].1[..]), (2, &b"1"[..]), "the ids of its processes");
     assert_eq!(rig.fake.now(), 32_000, "all have ended");
+    assert!(!rig.has_asked(&Request::Kill(GroupId(9))));
     // Processes that ignore the signal have five seconds.
     let mut rig = Rig::new(OnDeath::Kill, ends(60_000)).limit("30s");
     rig.plan.timeout_signal = Some(3);
@@ -502,4 +515,37 @@ fn files_have_the_names_of_listed_hosts_or_those_that_nodes_report() {
             names.map(|name| Some(name.to_owned()))
         );
     }
+}
+
+fn command_runs() -> Answer {
+    Answer::Spawned { group: GroupId(9), errors: vec![0], same_domain: true }
+}
+
+/// A command that hangs delays the kill for a minute, and for no longer than a signal takes.
+#[test]
+fn a_command_has_a_minute_and_its_end_is_no_failure_of_the_job() {
+    let script = || vec![(100_000, death(1, 1, Exit::Signal(9))), (100_000, death(1, 0, Exit::Signal(9)))];
+    let rig = |script| {
+        let mut rig = Rig::new(OnDeath::Kill, script).limit("30s");
+        rig.plan.on_timeout = Some("gdb".into());
+        rig.plan.print_exits = true;
+        rig.fake.groups.replace(vec![status(1, GroupState::Running, 2)]);
+        rig.fake.commanded.replace(Some(Ok(command_runs())));
+        rig
+    };
+    let hangs = rig(script());
+    assert!(matches!(hangs.run(), (JobEnd::TimedOut, None, 0)));
+    assert!(hangs.has_asked(&Request::Kill(GroupId(9))));
+    assert_eq!(hangs.fake.now(), 90_000);
+    let signalled = rig([(40_000, Happening::Signal(SIGINT))].into_iter().chain(script()).collect());
+    assert!(matches!(signalled.run(), (JobEnd::TimedOut, None, 0)));
+    assert_eq!(signalled.fake.now(), 40_000);
+    let fails = rig([(31_000, death(9, 0, Exit::Code(3)))].into_iter().chain(script()).collect());
+    assert!(matches!(fails.run(), (JobEnd::TimedOut, None, 0)));
+    assert_eq!((fails.fake.now(), fails.has_asked(&Request::Kill(GroupId(9)))), (31_000, false));
+    // One that never starts has as long.
+    let never = rig(script());
+    never.fake.commanded.take();
+    assert!(matches!(never.run(), (JobEnd::TimedOut, None, 0)));
+    assert_eq!(never.fake.now(), 90_000);
 }

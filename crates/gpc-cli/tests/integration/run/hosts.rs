@@ -214,6 +214,31 @@ fn files_of_output_have_the_names_of_their_hosts() {
     place.nothing_left();
 }
 
+/// The command ran on the machine of `gpc run`, so it was refused with hosts.
+#[test]
+fn the_command_at_the_time_limit_runs_on_each_host_with_its_own_processes() {
+    let place = Place::new();
+    let file = place.path("pid");
+    // Each process of these hosts has the id that it has written.
+    let script = format!("echo $$ > {file}.$PMI_RANK; echo up >&2; while :; do sleep 0.05; done");
+    let command = format!(
+        "echo $GPC_BNR_NODE $(echo $GPC_PIDS | wc -w); for p in $GPC_PIDS; do grep -lx $p {file}.* >&2; done; sleep 1000 & [ $GPC_BNR_NODE = 1 ] || exit 3"
+    );
+    let words = ["--time-limit", "3s", "--on-timeout", &command, "bash", "-c", &script];
+    let ran = ended(over_program(&place, "a:2,b,c:1 -n 3", &words));
+    assert_eq!((ran.status, ran.out.as_str()), (124, ""), "{}", ran.err);
+    let mut lines: Vec<&str> =
+        ran.err.lines().filter(|line| line.contains(": ") && !line.starts_with("gpc: ")).collect();
+    lines.sort_unstable();
+    let pid = |host: &str, rank: u32| format!("{host}: {file}.{rank}");
+    let expected = [pid("a", 0), pid("a", 1), "a: 1 2".to_owned(), pid("b", 2), "b: 2 1".into()];
+    assert_eq!(lines, expected, "{}", ran.err);
+    let said = "gpc: the command of --on-timeout has failed: host b: ended with status 3
+";
+    assert!(ran.err.contains(said), "{}", ran.err);
+    place.nothing_left();
+}
+
 #[test]
 fn a_process_that_is_killed_ends_the_job_on_all_hosts() {
     let place = Place::new();
