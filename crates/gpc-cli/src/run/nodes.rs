@@ -18,7 +18,7 @@ use gpc_launch::{Launch, Launched, LaunchedError, NodeSettings, Plan, this_progr
 use gpc_trees::{Id, IdList};
 
 use super::env_for::addresses;
-use super::plan::{HostNodes, NodePlacement, RunPlan, RunningNodes};
+use super::plan::{NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
 use super::supervisor::supervisor_command;
 use crate::copy::GiveProgram;
@@ -89,7 +89,10 @@ impl Nodes {
                 settings.addresses = addresses(&settings.nodes, peers);
                 // Programs run on the nodes that were already running, not where the command was given.
                 settings.runs = false;
-                let builder = Node::builder(*me).peers(peers.clone()).listener(Listener::bind(listen)?);
+                let mut builder = Node::builder(*me).peers(peers.clone());
+                if let Some(listen) = listen {
+                    builder = builder.listener(Listener::bind(listen)?);
+                }
                 trust.clone().apply(builder)
             }
         };
@@ -98,8 +101,8 @@ impl Nodes {
         let node = builder.functions(&functions).start().map_err(cannot_start("this node"))?;
         serving.attach(node.caller());
         settings.serving = Some(serving);
-        if let NodePlacement::Hosts(hosts) = &plan.nodes {
-            nodes.unlinked = link_with_all(&node, hosts, &settings.nodes[1..], signals)?;
+        if let Some(limit) = plan.link_limit() {
+            nodes.unlinked = link_with_all(&node, plan, &settings.nodes[1..], (limit, signals))?;
             settings.nodes.retain(|id| nodes.unlinked.iter().all(|(late, _)| late != id));
         }
         nodes.node = Some(node);
@@ -151,34 +154,34 @@ pub(super) fn loss_lines(lost: &[LostProcesses]) -> Vec<String> {
     lines
 }
 
-/// Opens the links with the nodes on other hosts. No other host may reach this one, and a node that has something for
-/// the head needs a link that is up. Returns the nodes of a partial plan that could not be linked with, and why.
+/// Opens the links with the other nodes, which do not reach this one by themselves, and have something for the head.
+/// Returns the nodes that could not be linked with, and why, if the plan goes on without those. Running nodes are not
+/// among them: what is asked of them first names those that are absent.
 ///
 /// # Errors
-/// If a link is not up within the time limit of a host's start, and the plan is not partial; the message names the
-/// host.
+/// If a link is not up within the limit, and the plan needs all nodes; the message names the node.
 fn link_with_all(
     node: &Node,
-    hosts: &HostNodes,
+    plan: &RunPlan,
     ids: &[Id],
-    signals: &Signals,
+    (limit, signals): (Duration, &Signals),
 ) -> Result<Vec<(Id, String)>, Failure> {
     // A partial start may have found no host at all.
     let Ok(ids) = IdList::from_ids(ids.iter().copied()) else { return Ok(Vec::new()) };
     let interrupted = || signals.ending().is_some();
-    let up = until_up(hosts.plan.start_limit, &Clock::system(), interrupted, |limit| {
-        node.wait_for_peers(ids.clone(), limit)
-    });
+    let up = until_up(limit, &Clock::system(), interrupted, |limit| node.wait_for_peers(ids.clone(), limit));
     match up {
         Ok(()) => Ok(Vec::new()),
-        Err(AbsentPeers::Late { ids, why, .. }) if hosts.plan.partial && !interrupted() => {
-            let why = format!("no link within {:?}: {why}", hosts.plan.start_limit);
+        Err(error) if interrupted() => Err(error.into()),
+        Err(AbsentPeers::Late { .. }) if matches!(plan.nodes, NodePlacement::Joined(_)) => Ok(Vec::new()),
+        Err(AbsentPeers::Late { ids, why, .. }) if plan.starts_partly() => {
+            let why = format!("no link within {limit:?}: {why}");
             Ok(ids.iter().map(|id| (id, why.clone())).collect())
         }
         Err(error @ AbsentPeers::Late { .. }) => {
             let AbsentPeers::Late { ids, .. } = &error else { return Err(error.into()) };
             let first = ids.first().unwrap_or_default();
-            let host = hosts.plan.ids().find(|(id, _)| *id == first).map_or("", |(_, host)| host);
+            let host = plan.listed_host(first).unwrap_or_default();
             Err(format!("cannot open a link to node {first} on host {host}: {error}").into())
         }
         Err(error) => Err(error.into()),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf, absolute};
+use std::time::Duration;
 
 use chained_gpc::bootstrap::SlotList;
 use chained_gpc::runtime::{Address, Peers};
@@ -22,6 +23,9 @@ use crate::duration::Span;
 use crate::files::read_peers;
 use crate::refused::Refused;
 use crate::trust::Trust;
+
+/// Time limit for the links with running nodes, as for their first answer.
+const LINK_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where the processes run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,8 +72,8 @@ pub(super) struct HostNodes {
 pub(super) struct RunningNodes {
     /// Id of this node.
     pub(super) me: Id,
-    /// Address of this node.
-    pub(super) listen: Address,
+    /// Address of this node, if the others know it. Otherwise this node opens its links to them.
+    pub(super) listen: Option<Address>,
     /// All nodes.
     pub(super) peers: Peers,
     /// What this node proves to the others, and requires of them.
@@ -109,6 +113,15 @@ impl RunPlan {
     pub(super) fn new(args: &RunArgs) -> Result<RunPlan, Refused> {
         let programs = args.programs().map_err(|error| Refused::Usage(error.to_string()))?;
         RunPlan::of(&programs, args)
+    }
+
+    /// Time limit for the links that this node opens to all others, if they cannot reach it by themselves.
+    pub(super) fn link_limit(&self) -> Option<Duration> {
+        match &self.nodes {
+            NodePlacement::Hosts(hosts) => Some(hosts.plan.start_limit),
+            NodePlacement::Joined(joined) if joined.listen.is_none() => Some(LINK_LIMIT),
+            NodePlacement::OwnNode | NodePlacement::Launched(_) | NodePlacement::Joined(_) => None,
+        }
     }
 
     /// Whether processes that cannot be started leave the others running.
@@ -302,13 +315,10 @@ fn nodes(args: &RunArgs) -> Result<NodePlacement, Refused> {
     };
     let peers = read_peers(path).map_err(Refused::File)?;
     let trust = Trust::read(&args.trust, me, &peers)?;
-    let listen = peers.address(me).ok_or_else(|| {
-        Refused::File(format!(
-            "{} does not say where id {me} listens: the other nodes call this process, too; add a line `{me} ADDRESS` to the file of each",
-            path.display()
-        ))
-    })?;
-    trust.check_listen(&listen)?;
+    let listen = peers.address(me);
+    if let Some(listen) = &listen {
+        trust.check_listen(listen)?;
+    }
     Ok(NodePlacement::Joined(Box::new(RunningNodes { me, listen, peers, trust })))
 }
 
