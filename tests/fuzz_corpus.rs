@@ -20,8 +20,8 @@ const MADE_MAX: usize = 4096;
 const MADE: u32 = 400;
 
 /// Targets of other packages, which replay them.
-const ELSEWHERE: [&str; 6] =
-    ["bnr_frames", "bnr_orders", "bnr_pmi", "impi_client", "impi_server", "rendezvous"];
+const ELSEWHERE: [&str; 7] =
+    ["bnr_frames", "bnr_orders", "bnr_pmi", "impi_client", "impi_server", "rendezvous", "run_texts"];
 
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
@@ -164,6 +164,11 @@ fn ids() {
 #[test]
 fn tree_file() {
     replay("tree_file");
+}
+
+#[test]
+fn hosts() {
+    replay("hosts");
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod bnr_seeds;
 pub mod chain;
 pub mod frames;
 pub mod hello;
+pub mod hosts;
 pub mod ids;
 pub mod impi_seeds;
 pub mod input;
@@ -17,6 +18,7 @@ pub mod peering;
 pub mod pmi_seeds;
 pub mod rendezvous_seeds;
 pub mod seeds;
+pub mod text_seeds;
 pub mod tree_file;
 pub mod wire;
 
@@ -24,12 +26,13 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets: each has a binary and a folder of the corpus with its name.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("frames", frames::run),
     ("hello", hello::run),
     ("level", level::run),
     ("ids", ids::run),
     ("tree_file", tree_file::run),
+    ("hosts", hosts::run),
     ("chain", chain::run),
     ("peering", peering::run),
     ("links", links::run),

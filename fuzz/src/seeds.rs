@@ -78,6 +78,7 @@ pub fn seeds() -> Vec<Seed> {
             &[3, 0],
             &["hosts:a+b+binomial", "my-split_2", "kary:0", "loggp:nan", "hosts:x+file:y"],
         ),
+        numbered("hosts", super::text_seeds::host_seeds()),
         numbered("chain", sequences()),
         numbered("peering", greetings()),
         numbered("links", super::links::seeds()),
@@ -96,6 +97,7 @@ fn of_other_packages() -> Vec<Seed> {
         numbered("bnr_orders", super::bnr_seeds::order_seeds()),
         numbered("bnr_frames", super::bnr_seeds::frame_seeds()),
         numbered("bnr_pmi", super::pmi_seeds::seeds()),
+        numbered("run_texts", super::text_seeds::run_seeds()),
     ]
     .into_iter()
     .flatten()

@@ -12,7 +12,8 @@
 //! | file | for |
 //! |---|---|
 //! | `args` | the arguments of all sub-commands; `programs`: the programs of `gpc run` |
-//! | `usage`, `refused` | errors of clap in one line; wrong arguments (exit status 2) or bad files (1) |
+//! | `usage`, `suggestion` | errors of clap in one line; a known word for an unknown one |
+//! | `refused` | wrong arguments (exit status 2) or bad files (1) |
 //! | `report` | errors, exit statuses and messages |
 //! | `call`, `plan`, `session` | `gpc call`; checks combinations of its arguments; its nodes |
 //! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
@@ -70,6 +71,7 @@
 //! | `interrupt`, `init`, `limits` | signals; process number 1 of a container; errors of the process's limits |
 //! | `inherited` | finds standard descriptors that were closed before the start (`unsafe`) |
 //! | `allocator` | mimalloc for `gpc sim`, otherwise the system's allocator (`unsafe`) |
+//! | `fuzz_corpus` | a test: texts that people write |
 //! | `main` | the program |
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 #![deny(unsafe_code)]
@@ -89,6 +91,8 @@ mod documents;
 pub mod draw;
 pub mod duration;
 mod files;
+#[cfg(all(test, feature = "bnr"))]
+mod fuzz_corpus;
 #[cfg(feature = "impi")]
 mod impi;
 mod inherited;
@@ -117,6 +121,7 @@ pub mod session;
 mod sim;
 pub mod started;
 mod stdout;
+mod suggestion;
 mod tree;
 mod tree_choice;
 pub mod trust;

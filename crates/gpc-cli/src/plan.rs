@@ -15,10 +15,10 @@ use super::output::RootPart;
 use super::plugins;
 use super::refused::Refused;
 use super::started::Started;
+use super::suggestion::{did_you_mean, meant};
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::tree_choice::{CallTreeName, Choice};
 use super::trust::Trust;
-use super::usage::{did_you_mean, meant};
 use chained_gpc::runtime::{
     Call, CallTree, CallbackHandle, FuncHandle, Functions, FunctionsError, LinkKind, Peers, request_data_max,
 };

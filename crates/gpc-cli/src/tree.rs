@@ -10,7 +10,7 @@ use super::args::{TreeArgs, TreeFormat};
 use super::draw::{self, Sketch};
 use super::files::read_text;
 use super::refused::Refused;
-use super::usage::{did_you_mean, meant};
+use super::suggestion::{did_you_mean, meant};
 use super::{CommandResult, stdout};
 
 /// Runs the sub-command.

@@ -8,7 +8,7 @@ use crate::words::split;
 /// A fault of the file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: the quote {quote} has no end")]
-pub(super) struct OpenQuote {
+pub(crate) struct OpenQuote {
     line: usize,
     quote: char,
 }
@@ -17,7 +17,7 @@ pub(super) struct OpenQuote {
 ///
 /// # Errors
 /// If a quote has no end.
-pub(super) fn words(text: &str) -> Result<Vec<String>, OpenQuote> {
+pub(crate) fn words(text: &str) -> Result<Vec<String>, OpenQuote> {
     let mut all: Vec<String> = Vec::new();
     let mut lines = (1..).zip(text.lines());
     // Ends: each round takes a line.

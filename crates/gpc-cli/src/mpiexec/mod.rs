@@ -4,9 +4,9 @@
 //! The line is translated to the words of `gpc run`, which are parsed and checked as if they had been written.
 
 mod binding;
-mod config_file;
+pub(crate) mod config_file;
 mod options;
-mod translation;
+pub(crate) mod translation;
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -9,7 +9,7 @@ use chained_gpc::wire::Shown;
 use super::binding::{bind_to, map_by};
 use super::config_file;
 use super::options::{self, Meaning, OPTIONS, Programs};
-use crate::usage::{did_you_mean, meant};
+use crate::suggestion::{did_you_mean, meant};
 
 /// Longest quoted word, in characters.
 const QUOTED_MAX: usize = 80;
@@ -19,7 +19,7 @@ const HOSTS: [&str; 2] = ["hosts", "f"];
 
 /// What a line of `mpiexec` requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Translation {
+pub(crate) enum Translation {
     /// The words after `gpc run`.
     Run {
         words: Vec<OsString>,
@@ -35,27 +35,27 @@ pub(super) enum Translation {
 /// Error of a line, for its user.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct LineError(String);
+pub(crate) struct LineError(String);
 
 /// Reads the file of `-configfile`; an error names the file.
-pub(super) type ReadFile<'a> = &'a dyn Fn(&OsStr) -> Result<String, String>;
+pub(crate) type ReadFile<'a> = &'a dyn Fn(&OsStr) -> Result<String, String>;
 
 /// What a line means depends on this.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a> {
     /// Value of `MPIEXEC_TIMEOUT`.
-    pub(super) timeout: Option<&'a OsStr>,
+    pub(crate) timeout: Option<&'a OsStr>,
     /// Names of the variables that processes on other hosts get.
-    pub(super) variables: &'a [OsString],
+    pub(crate) variables: &'a [OsString],
     /// Whether a line that names no host runs on those of an allocation.
-    pub(super) in_allocation: bool,
+    pub(crate) in_allocation: bool,
 }
 
 /// Translates the words after `mpiexec`.
 ///
 /// # Errors
 /// An option that is unknown, refused, repeated, or lacks its value; a line without a program.
-pub(super) fn translate(
+pub(crate) fn translate(
     words: &[OsString],
     surroundings: Surroundings<'_>,
     read: ReadFile<'_>,
@@ -297,5 +297,7 @@ fn shown(word: &OsStr) -> String {
     Shown(&text).to_string()
 }
 
+// The fuzz target takes this file in by its path.
 #[cfg(test)]
+#[path = "translation/tests.rs"]
 mod tests;

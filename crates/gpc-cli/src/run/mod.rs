@@ -24,7 +24,7 @@ mod places;
 mod placing;
 mod plan;
 mod programs;
-mod rank_file;
+pub(crate) mod rank_file;
 mod ranks;
 mod reach;
 mod show;

@@ -14,16 +14,16 @@ const QUOTED_MAX: usize = 80;
 
 /// The place of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct RankPlace {
+pub(crate) struct RankPlace {
     /// Name of the host.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// Processors, such as `0-3,8`; `None` for any.
-    pub(super) cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
 }
 
 /// Error of a rank file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum RankFileError {
+pub(crate) enum RankFileError {
     #[error("line {0}: `{1}`: write `rank N=HOST slot=CPUS`")]
     Line(usize, String),
     #[error(
@@ -44,7 +44,7 @@ pub(super) enum RankFileError {
 ///
 /// # Errors
 /// The first line that is not of the form, a rank that stands there twice, or the first that is missing.
-pub(super) fn parse(text: &str) -> Result<Vec<RankPlace>, RankFileError> {
+pub(crate) fn parse(text: &str) -> Result<Vec<RankPlace>, RankFileError> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let lines: Vec<(usize, &str)> = (1..).zip(lines).filter(|(_, line)| !line.is_empty()).collect();
     let mut places: Vec<Option<RankPlace>> = vec![None; lines.len()];
