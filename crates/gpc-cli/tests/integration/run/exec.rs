@@ -319,6 +319,15 @@ fn a_host_that_hangs_is_named_at_the_time_limit() {
     assert!(ended.stderr.starts_with("gpc: host b2: killed by signal 15 (SIGTERM)\n"), "{}", ended.stderr);
 }
 
+/// The help had `--per-host`, which is refused: these commands have one process on each host.
+#[test]
+fn the_help_has_no_number_of_processes() {
+    for command in ["exec", "copy"] {
+        let help = stdout(&Gpc::start(&format!("{command} --help")).end());
+        assert!(help.contains("--hosts <LIST>") && !help.contains("--per-host"), "{help}");
+    }
+}
+
 #[test]
 fn wrong_arguments_are_refused_before_anything_is_started() {
     for (line, what) in [
