@@ -102,7 +102,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, mpsc};
     use std::thread;
 
     use super::*;
@@ -128,11 +128,14 @@ mod tests {
         let places = Arc::new(Places::default());
         assert_eq!(places.command_of(of(2)), None);
         places.expect_command();
+        let (tell, told) = mpsc::channel();
         let waiting = {
             let places = Arc::clone(&places);
-            thread::spawn(move || (places.command_of(of(1)), places.command_of(of(2))))
+            thread::spawn(move || [1, 2].map(|group| tell.send(places.command_of(of(group))).unwrap()))
         };
+        assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "it does not wait");
         places.set_command(Some((GroupId(2), vec!["a".into()])));
-        assert_eq!(waiting.join().unwrap(), (None, Some(["a".to_owned()].into())));
+        waiting.join().unwrap();
+        assert_eq!(told.iter().collect::<Vec<_>>(), [None, Some(["a".to_owned()].into())]);
     }
 }

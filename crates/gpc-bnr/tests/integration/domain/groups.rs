@@ -189,38 +189,46 @@ fn the_head_reports_the_hosts_of_the_nodes_that_have_begun() {
 /// Programs of `torch.distributed` ran on one machine alone, since the head chose a port of its own.
 #[test]
 fn programs_of_torch_learn_a_port_of_the_node_of_rank_0() {
-    let torch = |env: &[(&str, &str)]| Spec {
-        count: 2,
-        program: b"./a".to_vec(),
-        env: env.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect(),
-        info: vec![("env-for".into(), b"torch".to_vec()), ("host".into(), b"5".to_vec())],
-        ..Spec::default()
-    };
-    let plain = Spec { count: 2, program: b"./b".to_vec(), ..Spec::default() };
-    let mut nodes = Nodes::new(&[3, 5], Limits::default());
-    // The node of other ranks says one, too.
-    nodes.ports = [(3, 30), (5, 50)].into();
-    let request = Request::SpawnMultiple {
-        specs: vec![torch(&[]), torch(&[("MASTER_PORT", "7")]), plain],
-        preputs: Vec::new(),
-        on_death: OnDeath::Kill,
-        input: Readers::None,
-    };
-    let answer = nodes.ask(TOOL, request);
-    assert!(matches!(&answer, Ok(Answer::Spawned { errors, .. }) if errors == &[0; 6]), "{answer:?}");
-    let shown = |spec: &Spec| -> Vec<String> {
-        let shown = |(name, value): &(Vec<u8>, Vec<u8>)| {
-            format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+    for (node, port) in [(3, 30), (5, 50)] {
+        let torch = |env: &[(&str, &str)]| Spec {
+            count: 2,
+            program: b"./a".to_vec(),
+            env: env
+                .iter()
+                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+                .collect(),
+            info: [("env-for", "torch"), ("host", &node.to_string())]
+                .map(|(key, value)| (key.into(), value.into()))
+                .into(),
+            ..Spec::default()
         };
-        spec.env.iter().map(shown).collect()
-    };
-    assert_eq!(nodes.started.len(), 2);
-    for layout in &nodes.started {
-        let env: Vec<_> = layout.specs.iter().map(shown).collect();
-        let address = "MASTER_ADDR=10.0.0.5".to_owned();
-        let ports = ["MASTER_PORT=50", "MASTER_PORT=7"].map(str::to_owned);
-        assert_eq!(env, [vec![address.clone(), ports[0].clone()], vec![ports[1].clone(), address], vec![]]);
+        let plain = Spec { count: 2, program: b"./b".to_vec(), ..Spec::default() };
+        let mut nodes = Nodes::new(&[3, 5], Limits::default());
+        // The node of other ranks says one, too.
+        nodes.ports = [(3, 30), (5, 50)].into();
+        let request = Request::SpawnMultiple {
+            specs: vec![torch(&[]), torch(&[("MASTER_PORT", "7")]), plain],
+            preputs: Vec::new(),
+            on_death: OnDeath::Kill,
+            input: Readers::None,
+        };
+        let answer = nodes.ask(TOOL, request);
+        assert!(matches!(&answer, Ok(Answer::Spawned { errors, .. }) if errors == &[0; 6]), "{answer:?}");
+        assert_eq!(nodes.started.len(), 2);
+        for layout in &nodes.started {
+            let env: Vec<_> = layout.specs.iter().map(variables).collect();
+            let (address, port) = (format!("MASTER_ADDR=10.0.0.{node}"), format!("MASTER_PORT={port}"));
+            let own = "MASTER_PORT=7".to_owned();
+            assert_eq!(env, [vec![address.clone(), port], vec![own, address], vec![]]);
+        }
     }
+}
+
+fn variables(spec: &Spec) -> Vec<String> {
+    let shown = |(name, value): &(Vec<u8>, Vec<u8>)| {
+        format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+    };
+    spec.env.iter().map(shown).collect()
 }
 
 fn failures_of(nodes: &Nodes) -> Vec<u8> {
