@@ -12,6 +12,9 @@ use super::{CallNumber, Domain, Output};
 use crate::fault::{Fault, FaultKind};
 use crate::order::{Order, Report};
 
+/// Time limit of a call that passes on deaths: much longer than a node that runs takes.
+const DEATHS_LIMIT: Duration = Duration::from_secs(2);
+
 impl Domain {
     /// Starts a call to nodes other than this one.
     pub(super) fn call(
@@ -42,6 +45,8 @@ impl Domain {
     ) -> Option<CallNumber> {
         let limit = match order {
             Order::Kill(_) => self.settings.limits.ask.saturating_add(self.settings.limits.grace),
+            // A node that is slow to answer delays the next deaths for all, and gets these again.
+            Order::Died(_) => self.settings.limits.ask.min(DEATHS_LIMIT),
             _ => self.settings.limits.ask,
         };
         self.deliver_again(ids, Delivery { order: Arc::new(order), limit, continuation })

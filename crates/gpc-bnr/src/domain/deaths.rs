@@ -16,8 +16,8 @@ use crate::request::{Answer, Client};
 use crate::spec::{Layout, OnDeath};
 
 impl Domain {
-    /// Learns deaths: notifies subscribers, then applies the effects on groups and collective requests. Returns the new
-    /// ones.
+    /// Learns deaths: notifies subscribers, then applies the effects on groups and collective requests. The head passes
+    /// on the new ones, however it has learned of them. Returns them.
     pub(super) fn learn(&mut self, deaths: &[Death]) -> Vec<Death> {
         let mut news = Vec::new();
         for death in deaths {
@@ -45,6 +45,9 @@ impl Domain {
         }
         if !groups.is_empty() {
             self.meetings_after_deaths();
+        }
+        if self.head.is_some() {
+            self.pass_on(&news);
         }
         news
     }
@@ -83,10 +86,17 @@ impl Domain {
         }
     }
 
-    /// Learns deaths, and passes on the new ones: to the head, which delivers them to all other nodes. So a node needs
-    /// no link to every other one, and deaths of many nodes take one call together.
+    /// Learns deaths seen by this node, and passes on the new ones.
     pub(super) fn spread(&mut self, deaths: &[Death]) {
         let news = self.learn(deaths);
+        if self.head.is_none() {
+            self.pass_on(&news);
+        }
+    }
+
+    /// Passes on deaths: to the head, which delivers them to all other nodes. So a node needs no link to every other
+    /// one, and deaths of many nodes take one call together.
+    fn pass_on(&mut self, news: &[Death]) {
         self.deaths.undelivered.waiting.extend(news);
         self.deliver_deaths();
     }

@@ -263,9 +263,8 @@ impl Domain {
         let checked = known.start.checked;
         let Some(layout) = known.layout.clone() else { return };
         let mut started = BTreeMap::new();
-        // A lost node is no reason to end the others, if each runs for itself.
-        let fails =
-            !(layout.starts_partly() && matches!(&report, Err(fault) if fault.kind == FaultKind::NodeLost));
+        // A node that is lost or late is no reason to end the others, if each runs for itself.
+        let fails = !(layout.starts_partly() && report.is_err());
         let unsaid = match report {
             Ok(Report::Done) if !checked => return,
             Ok(Report::Port(port)) if !checked => {

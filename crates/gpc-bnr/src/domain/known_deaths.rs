@@ -12,13 +12,14 @@ use crate::request::Client;
 pub(super) struct Deaths {
     /// Known deaths of all groups, including groups without processes here.
     pub(super) known: BTreeMap<GroupId, GroupDeaths>,
-    /// Deaths that other nodes are yet to learn.
+    /// Deaths that are yet to be passed on.
     pub(super) undelivered: UndeliveredDeaths,
     /// Local clients that receive notices, by group.
     pub(super) subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
 }
 
-/// Deaths here that other nodes have not learned yet. Bounded by the number of processes.
+/// Deaths that this node has not passed on yet: those of its own processes to the head, and at the head those of all
+/// nodes to all others. Bounded by the number of processes.
 #[derive(Default, Debug)]
 pub(super) struct UndeliveredDeaths {
     pub(super) waiting: Vec<Death>,

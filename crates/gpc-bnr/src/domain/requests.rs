@@ -249,7 +249,6 @@ impl Domain {
             }
             Order::Signal(group, signal) => self.signal_here(group, signal),
             Order::Forget(group) => self.forget(group),
-            Order::Died(deaths) if self.head.is_some() => self.spread(&deaths),
             Order::Died(deaths) => drop(self.learn(&deaths)),
             Order::Lost(ids) => self.nodes_lost(&ids),
             Order::Destroyed(name) => self.destroyed_here(&name),

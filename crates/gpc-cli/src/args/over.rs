@@ -189,13 +189,17 @@ impl OverArgs {
         if let Some(rsh) = self.rsh_words(launcher)? {
             plan.rsh = rsh;
         }
-        if let Some(all) =
-            u32::try_from(hosts.len()).ok().and_then(NonZeroU32::new).filter(|_| launcher.is_flat())
-        {
-            plan.fan_out = all;
-        }
-        if let Some(fan_out) = self.fan_out.and_then(NonZeroU32::new) {
-            plan.fan_out = fan_out;
+        let all = u32::try_from(hosts.len()).ok().and_then(NonZeroU32::new);
+        match (self.fan_out.and_then(NonZeroU32::new), all.filter(|_| launcher.is_flat())) {
+            (Some(fan_out), Some(all)) if fan_out < all => {
+                return Err(format!(
+                    "--fan-out {fan_out}: this launcher reaches hosts from here alone: leave --fan-out out, or write --launcher ssh"
+                )
+                .into());
+            }
+            (Some(fan_out), _) => plan.fan_out = fan_out,
+            (None, Some(all)) => plan.fan_out = all,
+            (None, None) => {}
         }
         match self.start_limit {
             Some(limit) if limit.duration().is_zero() => {

@@ -9,7 +9,7 @@ use super::trust::TRUST_HEADING;
 use super::{OverArgs, TrustArgs};
 
 /// Help of `--hosts`.
-const HOSTS: &str = "Hosts, such as a,b[01-64], which are reached through a tree of ssh. `alloc` stands for the hosts of the job of Slurm, PBS, LSF or SGE that includes this process";
+const HOSTS: &str = "Hosts, such as a,b[01-64]; --launcher says how they are reached. `alloc` stands for the hosts of the job of Slurm, PBS, LSF or SGE that includes this process";
 
 /// The hosts or nodes of a command that has one process on each.
 #[derive(Clone, PartialEq, Debug, clap::Args)]

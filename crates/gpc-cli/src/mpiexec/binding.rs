@@ -16,7 +16,7 @@ pub(super) fn bind_to(value: &str) -> Result<&'static str, String> {
             "{value}: a process has whole cores here: write core, or place each rank with `gpc run --rank-file`"
         )),
         _ if is_several(value) => Err(format!(
-            "{value}: a process has one object here: write socket or numa, or place each rank with `gpc run --rank-file`"
+            "{value}: only one core for each process: write socket or numa, or place each rank with `gpc run --rank-file`"
         )),
         _ if is_cache(value) => Err(format!("{value}: caches are unknown here: write core, numa or socket")),
         _ if value.starts_with("user:") => {
@@ -43,7 +43,7 @@ pub(super) fn map_by(value: &str) -> Result<&'static str, String> {
             "{value}: write socket, or place each rank with `gpc run --rank-file`; -bind-to numa is known"
         )),
         _ if is_several(value) => Err(format!(
-            "{value}: a process has one object here: write core or socket, or place each rank with `gpc run --rank-file`"
+            "{value}: only one of these for each process: write core or socket, or place each rank with `gpc run --rank-file`"
         )),
         _ if is_cache(value) => Err(format!("{value}: caches are unknown here: write core or socket")),
         _ => Err(format!("{value}: write slot, node, core or socket")),

@@ -185,17 +185,13 @@ fn say_hosts(plan: &RunPlan, names: &[String], exits: &Exits, not_run: &[NotRun]
     let said: BTreeSet<&str> = not_run.iter().map(|host| host.host.as_str()).collect();
     let mut greatest = not_run.iter().map(|host| host.status).max().unwrap_or(0);
     for (exit, ranks) in exits.of(FIRST) {
-        // The reason of a lost node is among those above, where hosts are known.
-        let is_said = match exit {
-            Exit::Node(id) => said.contains(plan.host_of(id).as_str()),
-            Exit::Never => ranks.iter().all(|rank| said.contains(name(*rank))),
-            _ => false,
-        };
         let status = if matches!(exit, Exit::Node(_)) { UNREACHED } else { exit.status() };
         greatest = greatest.max(status);
-        if status != 0 && !is_said {
-            reasons.extend(ranks.iter().map(|rank| (name(*rank), how(exit))));
-        }
+        // The reason why a host was lost, or did not start the command, is among those above.
+        let may_be_said = matches!(exit, Exit::Node(_) | Exit::Never);
+        let unsaid =
+            ranks.iter().map(|rank| name(*rank)).filter(|name| !(may_be_said && said.contains(name)));
+        reasons.extend(unsaid.filter(|_| status != 0).map(|name| (name, how(exit))));
     }
     let what = if matches!(plan.nodes, NodePlacement::Hosts(_)) { "host" } else { "node" };
     by_host::lines(what, reasons).iter().for_each(|line| say(line));

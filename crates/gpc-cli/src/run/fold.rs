@@ -145,7 +145,9 @@ impl Folded {
             let exit = group.key.2;
             for host in &group.hosts {
                 let name = self.names.get(*host).map_or("", String::as_str);
-                let (status, ended) = match reasons.get(name) {
+                // What was lost after its command had ended has run it.
+                let failed = reasons.get(name).filter(|_| matches!(exit, Exit::Node(_) | Exit::Never));
+                let (status, ended) = match failed {
                     Some(failed) => (failed.status, failed.why.clone()),
                     None if matches!(exit, Exit::Node(_)) => (UNREACHED, how(exit)),
                     None => (exit.status(), how(exit)),

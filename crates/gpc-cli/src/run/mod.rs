@@ -80,6 +80,7 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
         Ok(opened) => opened,
         Err(error) => return interrupted(&signals, error),
     };
+    nodes.unlinked().iter().for_each(|(id, why)| say(&format!("node {id} is left out: {why}")));
     let places = Arc::new(Places::default());
     let settings = with_output(settings, &plan.output, &places)?;
     #[cfg(feature = "rendezvous")]

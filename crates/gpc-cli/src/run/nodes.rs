@@ -155,8 +155,8 @@ pub(super) fn loss_lines(lost: &[LostProcesses]) -> Vec<String> {
 }
 
 /// Opens the links with the other nodes, which do not reach this one by themselves, and have something for the head.
-/// Returns the nodes that could not be linked with, and why, if the plan goes on without those. Running nodes are not
-/// among them: what is asked of them first names those that are absent.
+/// Returns the nodes that could not be linked with, and why, if the plan goes on without those: these could report
+/// nothing, though calls through other nodes reach them.
 ///
 /// # Errors
 /// If a link is not up within the limit, and the plan needs all nodes; the message names the node.
@@ -173,8 +173,7 @@ fn link_with_all(
     match up {
         Ok(()) => Ok(Vec::new()),
         Err(error) if interrupted() => Err(error.into()),
-        Err(AbsentPeers::Late { .. }) if matches!(plan.nodes, NodePlacement::Joined(_)) => Ok(Vec::new()),
-        Err(AbsentPeers::Late { ids, why, .. }) if plan.starts_partly() => {
+        Err(AbsentPeers::Late { ids, why, .. }) if plan.goes_on_without_nodes() => {
             let why = format!("no link within {limit:?}: {why}");
             Ok(ids.iter().map(|id| (id, why.clone())).collect())
         }

@@ -24,8 +24,8 @@ use crate::files::read_peers;
 use crate::refused::Refused;
 use crate::trust::Trust;
 
-/// Time limit for the links with running nodes, as for their first answer.
-const LINK_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for the links with running nodes: one that is absent costs it each time.
+const LINK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Where the processes run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,6 +122,11 @@ impl RunPlan {
             NodePlacement::Joined(joined) if joined.listen.is_none() => Some(LINK_LIMIT),
             NodePlacement::OwnNode | NodePlacement::Launched(_) | NodePlacement::Joined(_) => None,
         }
+    }
+
+    /// Whether nodes that cannot be reached leave the others running.
+    pub(super) fn goes_on_without_nodes(&self) -> bool {
+        self.starts_partly() || matches!(self.nodes, NodePlacement::Joined(_))
     }
 
     /// Whether processes that cannot be started leave the others running.

@@ -321,6 +321,23 @@ fn deaths_go_to_the_head_which_tells_all_of_many_at_once() {
     assert_eq!(told, [1, 2, 3]);
 }
 
+/// The head had learned of a death from a fence that failed with it, and did not pass it on when its node reported it.
+#[test]
+fn a_death_that_the_head_learns_from_a_fence_is_passed_on_too() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(6, OnDeath::Notify);
+    let far = process(group, 5);
+    assert_eq!(subscribed(&mut nodes, far, group), [group]);
+    let over = Set::Members([0, 2, 3].map(|rank| member(group, rank)).into());
+    nodes.asks(process(group, 3), Request::Fence { over, limit: None, tag: Vec::new() });
+    nodes.holds = |order| matches!(order, gpc_bnr::order::Order::Died(_));
+    nodes.ends(member(group, 2), Exit::Signal(9));
+    assert_eq!(nodes.delayed(), [(5, 3), (3, 5), (3, 7)], "the head knows of it already");
+    nodes.let_go();
+    let told: Vec<_> = nodes.notices.iter().map(|(client, death)| (*client, death.member.rank)).collect();
+    assert_eq!(told, [(far, 2)]);
+}
+
 #[test]
 fn whoever_subscribes_is_told_once_of_each_death_also_of_earlier_ones() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

@@ -260,7 +260,7 @@ fn help_has_examples() {
         ("db show --help", "\\xff"),
         ("kill --help", "gpc kill g2"),
         ("node --help", "--exec-allowed"),
-        ("exec --help", "such as a,b[01-64], which are reached"),
+        ("exec --help", "such as a,b[01-64]; --launcher says"),
         ("--help", "gpc run -n 4 ./hello"),
     ] {
         let ended = ended(place.gpc(words.split_whitespace()));
