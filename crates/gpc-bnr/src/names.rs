@@ -41,6 +41,13 @@ pub(crate) fn is_domain(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
+/// Whether another node may have this host name, which becomes part of messages and of the names of files: 1 to 255
+/// graphic ASCII characters, no slash, and no dot at the begin.
+pub(crate) fn is_host(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_graphic() && byte != b'/';
+    (1..=255).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_part)
+}
+
 impl fmt::Display for GroupId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "g{}", self.0)

@@ -14,7 +14,7 @@ use super::{Domain, Output, Token};
 use crate::causes::reason_of;
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
-use crate::names::GroupId;
+use crate::names::{GroupId, is_host};
 use crate::order::{Order, Report};
 
 /// Shortest time that a node waits for the head's next standing order after one was cancelled. A living head sends it
@@ -53,7 +53,10 @@ impl Domain {
         let mut failed = Vec::new();
         for (id, report) in reports {
             match (report, &mut self.head) {
-                (Ok(Report::Host(host)), Some(head)) => drop(head.hosts.insert(*id, host.clone())),
+                (Ok(Report::Host(host)), Some(head)) => {
+                    let host = if is_host(host) { host.clone() } else { format!("node-{id}") };
+                    head.hosts.insert(*id, host);
+                }
                 (Ok(_), _) => {}
                 (Err(fault), _) => {
                     let message = format!("node {id} has no part in the domain: {}", reason_of(*id, fault));

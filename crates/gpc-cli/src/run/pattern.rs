@@ -103,12 +103,23 @@ impl Pattern {
                 Part::Text(text) => path.extend_from_slice(text),
                 Part::Rank => path.extend_from_slice(writer.member.rank.to_string().as_bytes()),
                 Part::Group => path.extend_from_slice(writer.member.group.to_string().as_bytes()),
-                Part::Host => path.extend_from_slice(writer.host.as_bytes()),
+                Part::Host => path.extend(part_of_path(writer.host)),
                 Part::Process => path.extend_from_slice(writer.pid.to_string().as_bytes()),
             }
         }
         OsString::from_vec(path).into()
     }
+}
+
+/// The name of a host as a part of a path. Another node may have reported it, so it neither leaves the folder nor names
+/// a hidden file.
+fn part_of_path(host: &OsStr) -> impl Iterator<Item = u8> {
+    let safe = |(at, &byte): (usize, &u8)| match byte {
+        b'.' if at == 0 => b'_',
+        byte if byte == b'/' || !byte.is_ascii_graphic() => b'_',
+        byte => byte,
+    };
+    host.as_bytes().iter().enumerate().map(safe)
 }
 
 #[cfg(test)]
@@ -133,6 +144,22 @@ mod tests {
         assert!(of("a%").unwrap_err().contains("write %%") && of("").is_err());
         assert!(of("%p").unwrap().has_place() && of("a%h").unwrap().has_place());
         assert!(!of("%%p%%h").unwrap().has_place() && !of("%r%g").unwrap().has_place());
+    }
+
+    /// A node of `--peers` that called itself `../.ssh/authorized_keys` replaced a file of the user.
+    #[test]
+    fn the_name_of_a_host_does_not_leave_the_folder() {
+        let member = Member { group: GroupId(2), rank: 7 };
+        for (host, name) in [
+            ("../.ssh/keys", "out/_._.ssh_keys"),
+            ("..", "out/_."),
+            (".rc", "out/_rc"),
+            ("a\n\0b", "out/a__b"),
+        ] {
+            let writer = Writer { member, host: OsStr::new(host), pid: 99 };
+            let path = Pattern::parse(OsStr::new("out/%h")).unwrap().path(writer);
+            assert_eq!(path, Path::new(name), "{host}");
+        }
     }
 
     #[test]

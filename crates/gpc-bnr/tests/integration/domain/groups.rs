@@ -186,6 +186,18 @@ fn the_head_reports_the_hosts_of_the_nodes_that_have_begun() {
     assert_eq!(nodes.begun, [5, 7].map(|id| (id, format!("host{id}.example"))));
 }
 
+/// A node that called itself `../.ssh/authorized_keys` got output into a file of that name.
+#[test]
+fn a_host_name_that_is_none_is_replaced() {
+    for bad in
+        ["../.ssh/authorized_keys", "..", ".rc", "a b", "a\n", "\u{1b}[2J", "\u{e4}", "", &"x".repeat(256)]
+    {
+        let name = |id| if id == 5 { bad.to_owned() } else { "x".repeat(255) };
+        let nodes = Nodes::named(&[3, 5, 7], Limits::default(), name);
+        assert_eq!(nodes.begun, [(5, "node-5".to_owned()), (7, "x".repeat(255))], "{bad:?}");
+    }
+}
+
 /// Programs of `torch.distributed` ran on one machine alone, since the head chose a port of its own.
 #[test]
 fn programs_of_torch_learn_a_port_of_the_node_of_rank_0() {

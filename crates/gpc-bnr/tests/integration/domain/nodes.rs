@@ -74,8 +74,13 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn new(ids: &[Id], limits: Limits) -> Nodes {
+        Nodes::named(ids, limits, |id| format!("host{id}.example"))
+    }
+
+    /// Nodes on hosts with these names.
+    pub(crate) fn named(ids: &[Id], limits: Limits, host: impl Fn(Id) -> String) -> Nodes {
         let domain = |id: Id| {
-            let host = format!("host{id}.example");
+            let host = host(id);
             let settings = Settings {
                 me: id,
                 nodes: ids.to_vec(),
