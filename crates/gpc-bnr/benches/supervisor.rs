@@ -100,6 +100,7 @@ fn by(supervisor: &mut Supervisor, group: u32) -> io::Result<Duration> {
             env: env.map(|(name, value)| (name.into(), value.into_bytes())).into(),
             wdir: None,
             bind: None,
+            image: None,
         };
         supervisor.order(order, theirs);
         supervisor.flush()?;

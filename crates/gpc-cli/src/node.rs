@@ -58,7 +58,7 @@ pub(super) fn run_as_agent(loads: &[PathBuf]) -> CommandResult {
     #[cfg(feature = "bnr")]
     let give = super::run::giving(super::run::serving(&functions)?);
     #[cfg(not(feature = "bnr"))]
-    let give: copy::GiveProgram = std::sync::Arc::new(|_, _, _| false);
+    let give: copy::GiveProgram = std::sync::Arc::new(|_, _, _| Err("this `gpc` runs no jobs"));
     copy::register(&functions, give)?;
     plugins::load(loads, &functions)?;
     match run_agent(&functions) {

@@ -59,7 +59,7 @@ pub(super) fn begin_elsewhere(
         calls: shared.handles.get().copied(),
         caller: Some(caller),
     });
-    shared.insert(name, mailbox.clone());
+    shared.insert(name, engine.part());
     spawn(engine, name.into(), Some(shared.clone()))?;
     Ok(mailbox)
 }

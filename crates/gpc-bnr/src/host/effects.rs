@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -140,23 +139,20 @@ impl Engine {
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let spec = layout.spec_of(rank);
-            let image = match spec.map(|spec| self.local.programs.image(spec)).transpose() {
+            let image = match spec.map(|spec| self.local.programs.lock().image(spec)).transpose() {
                 Ok(image) => image.flatten(),
                 Err(error) => {
                     self.started(member, Err(error));
                     continue;
                 }
             };
-            if let Some(image) = image {
-                let path = image.into_os_string().into_vec();
-                self.send_order(SupervisorOrder::Image { member, path }, Vec::new());
-            }
             let position = (local, neighbours.len());
             let own_input = self.stdio.own_input.as_ref();
             let prepared = self.links.listeners.issue_secret(member).and_then(|port| {
                 let cpus = cpus.get(&rank).copied();
                 let (me, domain, private) = (self.me, self.name.as_str(), &private);
-                let node = NodeInfo { me, position, cpus, domain, port, own_input, private };
+                let image = image.as_deref();
+                let node = NodeInfo { me, position, cpus, domain, port, own_input, private, image };
                 prepare(&layout, rank, &node)
             });
             if let Err(error) = prepared.and_then(|prepared| self.begin(member, prepared)) {
@@ -176,7 +172,7 @@ impl Engine {
         for (number, spec) in (0..).zip(&layout.specs) {
             let blocks = mine.iter().filter(|block| block.spec == number);
             let ranks: Vec<Rank> = blocks.flat_map(|block| block.first..block.first + block.count).collect();
-            if let (false, Err(mut error)) = (ranks.is_empty(), check(spec, &self.local.programs)) {
+            if let (false, Err(mut error)) = (ranks.is_empty(), check(spec, &self.local.programs.lock())) {
                 self.host.clone_into(&mut error.host);
                 failed.push((ranks, error));
             }

@@ -23,6 +23,7 @@ use super::orders::{PendingOrders, ReplyTarget};
 use super::outflow::Outflow;
 use super::owner::{OWNER, Owner};
 use super::processes::ReadOutcome;
+use super::shared::Part;
 use super::sources::{Source, Sources};
 use super::stdio::{Stdio, is_cut};
 use super::supervisor::{SupervisorCommand, SupervisorState};
@@ -134,6 +135,15 @@ impl Engine {
         engine
     }
 
+    /// The part of this node in the domain, for other threads.
+    pub(super) fn part(&self) -> Part {
+        Part {
+            mailbox: self.mailbox.clone(),
+            head: self.nodes.first().copied().unwrap_or(self.me),
+            programs: self.local.programs.clone(),
+        }
+    }
+
     /// Runs until the domain has ended.
     pub(super) fn run(mut self, over: impl FnOnce()) {
         let mut events = Events::with_capacity(EVENTS);
@@ -231,7 +241,6 @@ impl Engine {
             EngineMessage::Flush { answer } => self.stdio.flushes.push(answer),
             EngineMessage::Input { data, answer } => self.take_input(data, InputSender::Node(answer)),
             EngineMessage::Feed { data, done } => self.feed(data, done),
-            EngineMessage::Program { number, file } => self.local.programs.insert(number, file),
             EngineMessage::Signal { group, signal, to } => self.signal(group, signal, to),
             EngineMessage::Written(result) => {
                 self.stdio.outflow.written();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::foreign::SilentProcesses;
 use super::private::PrivateFiles;
 use super::processes::PendingStarts;
-use super::programs::Programs;
+use super::programs::SharedPrograms;
 use crate::names::{GroupId, Member};
 use crate::spec::Layout;
 
@@ -22,5 +22,5 @@ pub(super) struct Local {
     pub(super) alive: BTreeSet<Member>,
     pub(super) silent: SilentProcesses,
     /// Programs that were sent here.
-    pub(super) programs: Programs,
+    pub(super) programs: SharedPrograms,
 }

@@ -5,7 +5,6 @@
 //! that wait for their answers.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -43,8 +42,6 @@ pub(super) enum EngineMessage {
     Input { data: Bytes, answer: Deferred },
     /// Standard input for rank 0, at whatever node. No bytes mean its end.
     Feed { data: Bytes, done: SyncSender<io::Result<()>> },
-    /// A program that was sent here.
-    Program { number: u64, file: Arc<File> },
     /// A signal for the processes of one group, or of all.
     Signal { group: Option<GroupId>, signal: u8, to: Recipients },
     /// The output writer has written a batch, or has failed.

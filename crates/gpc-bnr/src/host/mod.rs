@@ -111,9 +111,6 @@ impl Host {
             clock.now(),
         );
         let shared = settings.serving.as_ref().map(|serving| serving.shared().clone());
-        if let Some(shared) = &shared {
-            shared.insert(&name, mailbox.clone());
-        }
         let mut engine = Engine::new(Parts {
             poll,
             mailbox: mailbox.clone(),
@@ -132,6 +129,9 @@ impl Host {
             caller: shared.as_ref().and_then(|shared| shared.caller.get().cloned()),
         });
         engine.stdio.own_input = settings.input;
+        if let Some(shared) = &shared {
+            shared.insert(&name, engine.part());
+        }
         let thread = spawn(engine, name.clone(), shared)?;
         Ok(Host { mailbox, name, events, thread: Some(thread), writer })
     }

@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use chained_gpc::trees::Id;
 use rustix::io::Errno;
@@ -95,6 +97,8 @@ pub(super) struct NodeInfo<'a> {
     /// Standard input that rank 0 gets itself.
     pub(super) own_input: Option<&'a HostInput>,
     pub(super) private: &'a PrivateFiles,
+    /// The file that the process executes instead of its program.
+    pub(super) image: Option<&'a Path>,
 }
 
 /// Creates the descriptors and the start order of a process.
@@ -181,6 +185,7 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
         env,
         wdir: info(spec, "wdir"),
         bind: binding(spec, node.cpus, local),
+        image: node.image.map(|image| image.as_os_str().as_bytes().to_vec()),
     }
 }
 

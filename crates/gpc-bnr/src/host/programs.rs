@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -15,18 +15,48 @@ use crate::start_error::StartError;
 /// Most programs of a domain. A job has one or a few.
 const PROGRAMS_MAX: usize = 64;
 
+/// This node has no part in the domain, or another node leads it.
+pub(super) const NO_PART: &str = "this host has no part in such a job of the sender, or not any more";
+
+/// The domain has [`PROGRAMS_MAX`] programs.
+pub(super) const MANY: &str =
+    "the job has 64 programs here already: start fewer different ones, or copy them by `gpc copy`";
+
+/// The programs of a domain, which threads share.
+#[derive(Clone, Default, Debug)]
+pub(super) struct SharedPrograms(Arc<Mutex<Programs>>);
+
+impl SharedPrograms {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Programs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a program, or replaces it.
+    ///
+    /// # Errors
+    /// The domain has too many.
+    pub(super) fn insert(&self, number: u64, file: Arc<File>) -> Result<(), &'static str> {
+        self.lock().insert(number, file)
+    }
+}
+
 /// The programs of a domain.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(super) struct Programs {
     files: BTreeMap<u64, Arc<File>>,
 }
 
 impl Programs {
-    /// Adds a program, or replaces it. At the bound, another one is dropped at once.
-    pub(super) fn insert(&mut self, number: u64, file: Arc<File>) {
-        if self.files.len() < PROGRAMS_MAX || self.files.contains_key(&number) {
-            self.files.insert(number, file);
+    /// Adds a program, or replaces it.
+    ///
+    /// # Errors
+    /// The domain has [`PROGRAMS_MAX`] others.
+    fn insert(&mut self, number: u64, file: Arc<File>) -> Result<(), &'static str> {
+        if self.files.len() >= PROGRAMS_MAX && !self.files.contains_key(&number) {
+            return Err(MANY);
         }
+        self.files.insert(number, file);
+        Ok(())
     }
 
     #[cfg(feature = "snapshot")]
@@ -78,11 +108,11 @@ mod tests {
         let mut programs = Programs::default();
         let (_one, first) = file("one");
         let (_other, second) = file("other");
-        programs.insert(7, Arc::clone(&first));
+        programs.insert(7, Arc::clone(&first)).unwrap();
         let read =
             |programs: &Programs| fs::read_to_string(programs.image(&of("7")).unwrap().unwrap()).unwrap();
         assert_eq!((read(&programs), programs.image(&Spec::default())), ("one".to_owned(), Ok(None)));
-        programs.insert(7, second);
+        programs.insert(7, second).unwrap();
         assert_eq!((read(&programs), Arc::strong_count(&first)), ("other".to_owned(), 1));
         for absent in ["8", "", "x", "-7"] {
             assert_eq!(programs.image(&of(absent)).unwrap_err().status, StartError::NOT_FOUND, "{absent}");
@@ -93,8 +123,10 @@ mod tests {
     fn a_domain_has_so_many_programs() {
         let mut programs = Programs::default();
         let (_folder, file) = file("one");
-        (0..PROGRAMS_MAX as u64 + 9).for_each(|number| programs.insert(number, Arc::clone(&file)));
-        programs.insert(0, Arc::clone(&file));
+        let mut insert = |number| programs.insert(number, Arc::clone(&file));
+        assert!((0..PROGRAMS_MAX as u64).all(|number| insert(number).is_ok()));
+        assert!(MANY.contains(&format!(" {PROGRAMS_MAX} ")));
+        assert_eq!((insert(PROGRAMS_MAX as u64), insert(0)), (Err(MANY), Ok(())));
         assert_eq!(Arc::strong_count(&file), 1 + PROGRAMS_MAX);
     }
 }

@@ -5,11 +5,13 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chained_gpc::trees::Id;
 use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement, Request as Call};
 
 use super::begin::begin_elsewhere;
 use super::calls::Handles;
 use super::mailbox::{EngineMessage, Mailbox};
+use super::programs::NO_PART;
 use super::shared::Shared;
 use super::supervisor::SupervisorCommand;
 use crate::codec::decode_order;
@@ -104,10 +106,18 @@ impl Serving {
 
     /// Adds a program to those of a domain, or replaces it: the processes of specs whose hint `image` is this number
     /// execute it. It must be an executable file that is not open for writing. The domain drops it when its part here
-    /// ends. Returns false if this node has no part in the domain.
-    pub fn give_program(&self, domain: &str, number: u64, file: Arc<File>) -> bool {
-        let mailbox = self.shared.find(domain.as_bytes());
-        mailbox.is_some_and(|mailbox| mailbox.send(EngineMessage::Program { number, file }).is_ok())
+    /// ends. The domain is given by its name and the node that sends the program: only its head may.
+    ///
+    /// # Errors
+    /// This node has no part in such a domain, or the domain has too many programs.
+    pub fn give_program(
+        &self,
+        (domain, sender): (&str, Id),
+        number: u64,
+        file: Arc<File>,
+    ) -> Result<(), &'static str> {
+        let part = self.shared.part(domain.as_bytes()).filter(|part| part.head == sender);
+        part.ok_or(NO_PART)?.programs.insert(number, file)
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

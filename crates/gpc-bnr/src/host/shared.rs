@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use chained_gpc::trees::Id;
 use chained_gpc::{Caller, Clock};
 
 use super::calls::Handles;
 use super::mailbox::Mailbox;
+use super::programs::SharedPrograms;
 use super::supervisor::SupervisorCommand;
 use crate::limits::Limits;
 
@@ -26,7 +28,16 @@ pub(super) struct Shared {
     pub(super) dead_after: OnceLock<Duration>,
     pub(super) caller: OnceLock<Caller>,
     pub(super) handles: OnceLock<Handles>,
-    domains: Mutex<BTreeMap<String, Mailbox>>,
+    domains: Mutex<BTreeMap<String, Part>>,
+}
+
+/// The part of this node in a domain.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) mailbox: Mailbox,
+    /// The node that leads the domain.
+    pub(super) head: Id,
+    pub(super) programs: SharedPrograms,
 }
 
 impl Shared {
@@ -48,14 +59,19 @@ impl Shared {
         self.domains.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// The queue of a domain's loop.
     pub(super) fn find(&self, name: &[u8]) -> Option<Mailbox> {
+        Some(self.part(name)?.mailbox)
+    }
+
+    pub(super) fn part(&self, name: &[u8]) -> Option<Part> {
         let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
         domains.get(str::from_utf8(name).ok()?).cloned()
     }
 
-    /// Adds the loop of a domain.
-    pub(super) fn insert(&self, name: &str, mailbox: Mailbox) {
-        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), mailbox);
+    /// Adds a domain.
+    pub(super) fn insert(&self, name: &str, part: Part) {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), part);
     }
 
     /// Removes the loop of a domain that has ended.

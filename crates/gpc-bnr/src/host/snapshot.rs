@@ -26,7 +26,7 @@ impl Engine {
             ("groups that start", local.starting.len()),
             ("processes", local.alive.len()),
             ("silent processes", local.silent.len()),
-            ("programs", local.programs.len()),
+            ("programs", local.programs.lock().len()),
             ("output pipes", stdio.outputs.len()),
             ("queued input", stdio.input.len()),
             ("input pipes", stdio.input.open_pipes()),

@@ -16,7 +16,7 @@ use crate::start_error::StartError;
 pub(super) const FRAME_MAX: usize = 8 << 20;
 
 /// The first message of a supervisor: its version. The last number changes with the format of the frames.
-pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 4");
+pub(super) const HELLO: &str = concat!("bnr-keeper ", env!("CARGO_PKG_VERSION"), " 5");
 
 /// Appends the first frame: the [`HELLO`], or the reason why the supervisor cannot work.
 pub(super) fn put_hello(out: &mut BytesMut, text: &str) {
@@ -115,7 +115,7 @@ fn set_length(out: &mut BytesMut, begin: usize, length: usize) -> bool {
 
 fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bool {
     match order {
-        SupervisorOrder::Start { member, program, args, env, wdir, bind } => {
+        SupervisorOrder::Start { member, program, args, env, wdir, bind, image } => {
             // Avoids copying an order that is too long.
             let size =
                 args.iter().map(Vec::len).chain(env.iter().map(|(name, value)| name.len() + value.len()));
@@ -135,6 +135,7 @@ fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bo
             }
             put_optional(out, wdir.as_deref());
             put_binding(out, bind.as_ref());
+            put_optional(out, image.as_deref());
         }
         SupervisorOrder::Signal { group, signal, to } => {
             out.put_u8(2);
@@ -146,11 +147,6 @@ fn put_order(out: &mut BytesMut, order: &SupervisorOrder, descriptors: u8) -> bo
             out.put_u8(5);
             put_member(out, *member);
             out.put_u32_le(*process_group);
-        }
-        SupervisorOrder::Image { member, path } => {
-            out.put_u8(6);
-            put_member(out, *member);
-            put_bytes(out, path);
         }
         SupervisorOrder::Kill { group, grace } => {
             out.put_u8(3);
@@ -209,10 +205,6 @@ pub(super) fn get_message(mut body: Bytes) -> Result<SupervisorMessage, CodecErr
             let process_group = get_u32(body)?;
             SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, 0)
         }
-        6 => {
-            let member = get_member(body)?;
-            SupervisorMessage::Order(SupervisorOrder::Image { member, path: get_bytes(body)? }, 0)
-        }
         _ => return Err(CodecError("an order that there is not")),
     };
     if body.is_empty() { Ok(message) } else { Err(LONG) }
@@ -232,7 +224,8 @@ fn get_start(body: &mut Bytes) -> Result<SupervisorOrder, CodecError> {
     }
     let wdir = get_optional(body)?;
     let bind = get_binding(body)?;
-    Ok(SupervisorOrder::Start { member, program, args, env, wdir, bind })
+    let image = get_optional(body)?;
+    Ok(SupervisorOrder::Start { member, program, args, env, wdir, bind, image })
 }
 
 /// Appends a frame.

@@ -111,7 +111,6 @@ impl Connection {
                 SupervisorMessage::Refused(member, Errno::AGAIN.raw_os_error())
             }
             SupervisorOrder::Signal { .. } | SupervisorOrder::Join { .. } if is_full => return,
-            SupervisorOrder::Image { .. } if is_full => return,
             order => SupervisorMessage::Order(order, u8::try_from(descriptors.len()).unwrap_or_default()),
         };
         if self.messages.back().is_none_or(|last| !last.takes(self.at_once)) {

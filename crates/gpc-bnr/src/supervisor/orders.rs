@@ -26,6 +26,9 @@ pub enum SupervisorOrder {
         wdir: Option<Vec<u8>>,
         /// The processors that it may use; by default those that the supervisor may use.
         bind: Option<Binding>,
+        /// The path of the file that is executed; by default that of `program`, which is then only the name that the
+        /// process has.
+        image: Option<Vec<u8>>,
     },
     /// Makes a process that is started after this join a process group of the supervisor's session, instead of leading
     /// a session of its own: that of a terminal, which it reads.
@@ -34,14 +37,6 @@ pub enum SupervisorOrder {
         member: Member,
         /// The process group.
         process_group: u32,
-    },
-    /// Makes a process that is started after this execute the file of this path. Its program is then only the name that
-    /// it has.
-    Image {
-        /// The process.
-        member: Member,
-        /// The path of the file.
-        path: Vec<u8>,
     },
     /// Sends a signal to the process groups of a group's running processes. A process that has joined another process
     /// group gets it alone.

@@ -100,8 +100,6 @@ struct Process {
     starter: Starter,
     /// The process that joins a process group, and that process group, until it is started.
     joins: Option<(Member, Pid)>,
-    /// The process that executes another file than its program, and that file, until it is started.
-    image: Option<(Member, Vec<u8>)>,
     groups: Groups,
     events: BytesMut,
 }
@@ -126,7 +124,6 @@ impl Process {
             descriptors: VecDeque::new(),
             starter,
             joins: None,
-            image: None,
             groups: Groups::new(Machine),
             events: BytesMut::new(),
         })
@@ -205,7 +202,7 @@ impl Process {
         while let Some(body) = self.frames.next().map_err(invalid)? {
             match get_message(body).map_err(invalid)? {
                 SupervisorMessage::Order(
-                    SupervisorOrder::Start { member, program, args, env, wdir, bind },
+                    SupervisorOrder::Start { member, program, args, env, wdir, bind, image },
                     count,
                 ) => {
                     if count != 4 || self.descriptors.len() < 4 {
@@ -213,10 +210,9 @@ impl Process {
                         return Err(io::Error::new(ErrorKind::InvalidData, message));
                     }
                     let joins = self.joins.take_if(|(joins, _)| *joins == member);
-                    let image = self.image.take_if(|(of, _)| *of == member);
                     let program = Program {
                         program: &program,
-                        image: image.as_ref().map(|(_, path)| path.as_slice()),
+                        image: image.as_deref(),
                         args: &args,
                         env: &env,
                         wdir: wdir.as_deref(),
@@ -230,9 +226,6 @@ impl Process {
                 SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, _) => {
                     let process_group = i32::try_from(process_group).ok().and_then(Pid::from_raw);
                     self.joins = process_group.map(|process_group| (member, process_group));
-                }
-                SupervisorMessage::Order(SupervisorOrder::Image { member, path }, _) => {
-                    self.image = Some((member, path));
                 }
                 SupervisorMessage::Order(SupervisorOrder::Signal { group, signal, to }, _) => {
                     self.groups.signal(group, signal, to);

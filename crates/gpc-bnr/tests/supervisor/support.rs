@@ -88,6 +88,7 @@ impl Harness {
             env: vec![(b"GPC_BNR_GROUP".to_vec(), format!("{}/{}", self.domain, member.group).into_bytes())],
             wdir: None,
             bind: None,
+            image: None,
         }
     }
 

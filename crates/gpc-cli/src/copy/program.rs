@@ -8,7 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use rustix::fs::{FallocateFlags, StatVfsMountFlags, fallocate, fstatvfs};
+use chained_gpc::Id;
+use rustix::fs::{StatVfs, StatVfsMountFlags, fstatvfs};
 
 use crate::unnamed::unnamed;
 
@@ -18,35 +19,49 @@ pub(super) const MEMORY: &str = "/dev/shm";
 /// Rights of a program.
 const MODE: u32 = 0o700;
 
-/// Gives a file to a job of this name, under a number; false if this process has no part in such a job.
-pub(crate) type GiveProgram = Arc<dyn Fn(&str, u64, Arc<File>) -> bool + Send + Sync>;
+/// Gives a file to a job under a number. The job has a name and the node that sends the file. An error says why the job
+/// does not take it.
+pub(crate) type GiveProgram =
+    Arc<dyn Fn((&str, Id), u64, Arc<File>) -> Result<(), &'static str> + Send + Sync>;
 
 /// The job has ended.
-pub(super) const ENDED: &str = "this host has no part in the job, or not any more";
+pub(super) const ENDED: &str = "the job has ended on this host";
+
+/// What to do if the memory cannot hold a program.
+const REMEDY: &str =
+    "enlarge it, as by `mount -o remount,size=90% /dev/shm`, or copy the program by `gpc copy`";
 
 /// A program that comes in.
 pub(super) struct Program {
     /// The job has it.
     file: Weak<File>,
     job: String,
+    sender: Id,
     number: u64,
     give: GiveProgram,
 }
 
 impl Program {
-    /// Creates the file with its length, and gives it to its job.
+    /// Creates an empty file, and gives it to its job. Only bytes that arrive take memory, so a sender reserves none by
+    /// the length that it announces.
     ///
     /// # Errors
-    /// The system's, such as too little memory for files; or the job has ended.
-    pub(super) fn create(job: &str, number: u64, length: u64, give: &GiveProgram) -> Result<Program, String> {
-        let file = in_memory(length)
-            .map_err(|error| format!("cannot hold {length} bytes of a program in {MEMORY}: {error}"))?;
+    /// The system's; less memory is free than the length; or the job does not take the file.
+    pub(super) fn create(
+        (job, sender): (&str, Id),
+        number: u64,
+        length: u64,
+        give: &GiveProgram,
+    ) -> Result<Program, String> {
+        let cannot = |why: String| format!("cannot hold {length} bytes of a program in {MEMORY}: {why}");
+        let (file, free) = in_memory().map_err(|error| cannot(error.to_string()))?;
         let file = Arc::new(file);
         let weak = Arc::downgrade(&file);
-        match give(job, number, file) {
-            true => Ok(Program { file: weak, job: job.to_owned(), number, give: Arc::clone(give) }),
-            false => Err(ENDED.into()),
+        give((job, sender), number, file)?;
+        if length > free {
+            return Err(cannot(format!("{free} bytes are free: {REMEDY}")));
         }
+        Ok(Program { file: weak, job: job.to_owned(), sender, number, give: Arc::clone(give) })
     }
 
     /// Writes bytes at an offset.
@@ -55,7 +70,7 @@ impl Program {
     /// The system's, or the job has ended.
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), String> {
         let written = self.file()?.write_all_at(bytes, offset);
-        written.map_err(|error| format!("cannot write to {MEMORY}: {error}"))
+        written.map_err(|error| format!("cannot write the program to {MEMORY}: {error}: {REMEDY}"))
     }
 
     /// Gives the complete file to the job. The system executes no file that is open for writing, so the job gets one
@@ -66,11 +81,10 @@ impl Program {
     pub(super) fn put(self) -> Result<(), String> {
         let file = self.file()?;
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let complete = File::open(own).map_err(|error| format!("cannot open the program again: {error}"))?;
-        match (self.give)(&self.job, self.number, Arc::new(complete)) {
-            true => Ok(()),
-            false => Err(ENDED.into()),
-        }
+        let complete = File::open(own).map_err(|error| {
+            format!("cannot open the program in {MEMORY} to execute it: {error}: copy it by `gpc copy`")
+        })?;
+        Ok((self.give)((&self.job, self.sender), self.number, Arc::new(complete))?)
     }
 
     /// Whether the job has ended.
@@ -83,27 +97,34 @@ impl Program {
     }
 }
 
-/// Creates a file without a name in memory, and reserves the memory.
-fn in_memory(length: u64) -> io::Result<File> {
+/// Creates a file without a name in memory. Returns it, and how many bytes are free.
+fn in_memory() -> io::Result<(File, u64)> {
     let why = |text: &str| io::Error::new(io::ErrorKind::Unsupported, text);
     let file = unnamed(Path::new(MEMORY), MODE)?.ok_or_else(|| {
         why("it has no files without names: mount a tmpfs there, or copy the program by `gpc copy`")
     })?;
-    if fstatvfs(&file)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+    let found = fstatvfs(&file)?;
+    if found.f_flag.contains(StatVfsMountFlags::NOEXEC) {
         return Err(why(
             "it is mounted with noexec: mount it again without, or copy the program by `gpc copy`",
         ));
     }
-    if length > 0 {
-        fallocate(&file, FallocateFlags::empty(), 0, length)?;
+    Ok((file, free(&found)))
+}
+
+/// Number of free bytes. A file system in memory without a bound reports no blocks at all: there it is the length of
+/// the longest file.
+fn free(found: &StatVfs) -> u64 {
+    match found.f_blocks {
+        0 => i64::MAX.cast_unsigned(),
+        _ => found.f_bavail.saturating_mul(found.f_frsize),
     }
-    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::process::Command;
     use std::sync::{Mutex, PoisonError};
 
@@ -115,8 +136,11 @@ mod tests {
         let give: GiveProgram = {
             let held = Arc::clone(&held);
             Arc::new(move |job, number, file| {
+                if job != ("job", 3) || number != 7 {
+                    return Err("no such job");
+                }
                 *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-                job == "job" && number == 7
+                Ok(())
             })
         };
         (give, held)
@@ -126,7 +150,7 @@ mod tests {
     fn a_program_is_executed_without_a_name_and_is_gone_with_its_job() {
         let (give, held) = job();
         let script = b"#!/bin/sh\necho $1 of the script\n";
-        let program = Program::create("job", 7, script.len() as u64, &give).unwrap();
+        let program = Program::create(("job", 3), 7, script.len() as u64, &give).unwrap();
         program.write(&script[9..], 9).unwrap();
         program.write(&script[..9], 0).unwrap();
         let file = held.lock().unwrap().clone().unwrap();
@@ -143,8 +167,10 @@ mod tests {
     #[test]
     fn a_job_that_has_ended_takes_no_more_of_it() {
         let (give, held) = job();
-        assert_eq!(Program::create("other", 7, 1, &give).err(), Some(ENDED.to_owned()));
-        let program = Program::create("job", 7, 1, &give).unwrap();
+        for other in [("other", 3), ("job", 4)] {
+            assert_eq!(Program::create(other, 7, 1, &give).err(), Some("no such job".to_owned()));
+        }
+        let program = Program::create(("job", 3), 7, 1, &give).unwrap();
         assert!(!program.is_gone());
         *held.lock().unwrap() = None;
         assert!(program.is_gone());
@@ -154,12 +180,36 @@ mod tests {
 
     #[test]
     fn too_long_a_program_is_refused_before_it_comes() {
-        let (give, held) = job();
-        let refused = Program::create("job", 7, 1 << 50, &give).err().unwrap();
+        let (give, _held) = job();
+        let refused = Program::create(("job", 3), 7, u64::MAX, &give).err().unwrap();
         assert!(
-            refused.starts_with("cannot hold 1125899906842624 bytes of a program in /dev/shm: "),
+            refused.starts_with("cannot hold 18446744073709551615 bytes of a program in /dev/shm: ")
+                && refused.ends_with("or copy the program by `gpc copy`"),
             "{refused}"
         );
-        assert!(held.lock().unwrap().is_none());
+        // The job is checked first.
+        let refused = Program::create(("other", 3), 7, u64::MAX, &give).err().unwrap();
+        assert_eq!(refused, "no such job");
+    }
+
+    /// A sender that announced a length and sent nothing took the memory of the host.
+    #[test]
+    fn a_length_alone_takes_no_memory() {
+        let (give, held) = job();
+        let program = Program::create(("job", 3), 7, 1 << 20, &give).unwrap();
+        let blocks = || held.lock().unwrap().as_ref().unwrap().metadata().unwrap().blocks();
+        assert_eq!(blocks(), 0);
+        program.write(b"a", (1 << 20) - 1).unwrap();
+        assert!((1..100).contains(&blocks()));
+    }
+
+    #[test]
+    fn memory_without_a_bound_holds_the_longest_file() {
+        let found = in_memory().unwrap().0;
+        let mut found = fstatvfs(&found).unwrap();
+        (found.f_blocks, found.f_bavail, found.f_frsize) = (9, 2, 4096);
+        assert_eq!(free(&found), 8192);
+        (found.f_blocks, found.f_bavail) = (0, 0);
+        assert_eq!(free(&found), i64::MAX.cast_unsigned());
     }
 }

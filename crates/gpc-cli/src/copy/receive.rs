@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chained_gpc::runtime::{FunctionResult, Functions, FunctionsError, Streaming};
-use chained_gpc::{Access, Clock, Reply, Request};
+use chained_gpc::{Access, Clock, Id, Reply, Request};
 use ring::digest::{Context, SHA256};
 
 use super::extent::Extent;
@@ -42,7 +42,7 @@ type Result<T> = std::result::Result<T, String>;
 pub(crate) fn register(functions: &Functions, give: GiveProgram) -> std::result::Result<(), FunctionsError> {
     let functions = functions.access(Access::Proved);
     let files = Arc::new(Files::new(Clock::system(), give));
-    functions.streaming(TAKE, move |request| Ok(Taking::begin(&files, request.header())?))?;
+    functions.streaming(TAKE, move |request| Ok(Taking::begin(&files, request.root(), request.header())?))?;
     functions.func(READ, |request, reply| {
         let asked = ReadRequest::parse(request.header()).ok_or("this is no request to read a file")?;
         let (found, bytes) = read(&asked)?;
@@ -116,7 +116,7 @@ impl Files {
     }
 
     /// The file of a piece, which the first piece creates.
-    fn of(&self, piece: &Piece<'_>) -> Result<Arc<Mutex<Arriving>>> {
+    fn of(&self, sender: Id, piece: &Piece<'_>) -> Result<Arc<Mutex<Arriving>>> {
         let (mut files, now) = (self.lock(), self.clock.now());
         // A file that is written has a second user.
         files.retain(|(_, state)| match state {
@@ -136,7 +136,7 @@ impl Files {
             let over = files.iter().position(|(_, state)| matches!(state, State::Over));
             files.remove(over.ok_or_else(|| format!("{FILES_MAX} files come in at once: try again later"))?);
         }
-        let incoming = self.arrival(piece)?;
+        let incoming = self.arrival(sender, piece)?;
         let file = Arriving { incoming: Some(incoming), extent: Extent::default(), total: piece.total };
         let file = Arc::new(Mutex::new(file));
         files.push_back((piece.token, State::Open(Arc::clone(&file), now)));
@@ -144,14 +144,14 @@ impl Files {
     }
 
     /// Creates what the bytes of a file go to.
-    fn arrival(&self, piece: &Piece<'_>) -> Result<Arrival> {
+    fn arrival(&self, sender: Id, piece: &Piece<'_>) -> Result<Arrival> {
         let Piece { token, total, mode, name, to, .. } = *piece;
         let into = match piece.destination {
             Destination::Path => false,
             Destination::Folder => true,
             Destination::Job => {
                 let job = to.to_str().ok_or("the name of a job is text")?;
-                return Program::create(job, token, total, &self.give).map(Arrival::Program);
+                return Program::create((job, sender), token, total, &self.give).map(Arrival::Program);
             }
         };
         let target = target(to, name, into)?;
@@ -187,9 +187,9 @@ struct Taking {
 }
 
 impl Taking {
-    fn begin(files: &Arc<Files>, header: &[u8]) -> Result<Taking> {
+    fn begin(files: &Arc<Files>, sender: Id, header: &[u8]) -> Result<Taking> {
         let piece = Piece::parse(header).ok_or("this is no piece of a file")?;
-        let file = files.of(&piece)?;
+        let file = files.of(sender, &piece)?;
         let (files, sha) = (Arc::clone(files), Context::new(&SHA256));
         let Piece { token, offset, digest, .. } = piece;
         Ok(Taking { files, file, token, offset, length: 0, digest, sha, is_good: false })
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     fn no_job() -> GiveProgram {
-        Arc::new(|_, _, _| false)
+        Arc::new(|_, _, _| Err("no jobs"))
     }
 
     /// A piece of a file of 10 bytes.
@@ -309,7 +309,7 @@ mod tests {
             name,
             to: folder,
         };
-        let mut taking = Taking::begin(files, &piece.header())?;
+        let mut taking = Taking::begin(files, 3, &piece.header())?;
         bytes.chunks(3).try_for_each(|part| taking.add(part))?;
         taking.end()
     }
@@ -394,21 +394,24 @@ mod tests {
     fn a_program_goes_to_its_job_and_is_forgotten_with_it() {
         let job = Arc::new(Mutex::new(None));
         let held = Arc::clone(&job);
-        let give: GiveProgram = Arc::new(move |name, _, file| {
+        let give: GiveProgram = Arc::new(move |job, _, file| {
+            if job != ("job", 3) {
+                return Err("no such job");
+            }
             *held.lock().unwrap() = Some(file);
-            name == "job"
+            Ok(())
         });
         let files = Arc::new(Files::new(Clock::system(), give));
         let take = |token, to: &str, offset, bytes: &[u8]| {
             let (name, destination, digest) = (OsStr::new("p"), Destination::Job, digest(bytes));
             let piece =
                 Piece { token, offset, total: 10, mode: 0, destination, digest, name, to: Path::new(to) };
-            let mut taking = Taking::begin(&files, &piece.header())?;
+            let mut taking = Taking::begin(&files, 3, &piece.header())?;
             taking.add(bytes)?;
             taking.end()
         };
         let known = || files.lock().iter().filter(|(_, state)| matches!(state, State::Open(..))).count();
-        assert!(take(1, "other", 0, b"01234").unwrap_err().contains("has no part in the job"));
+        assert!(take(1, "other", 0, b"01234").unwrap_err().contains("no such job"));
         assert_eq!((take(2, "job", 5, b"56789"), known()), (Ok(()), 1));
         assert_eq!((take(2, "job", 0, b"01234"), known()), (Ok(()), 0));
         let mut bytes = [0; 10];

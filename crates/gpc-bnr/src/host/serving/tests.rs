@@ -6,6 +6,8 @@ use mio::Poll;
 use super::*;
 use crate::codec::encode_order;
 use crate::fault::FaultKind;
+use crate::host::programs::{MANY, SharedPrograms};
+use crate::host::shared::Part;
 use crate::host::sources::WAKER;
 use crate::request::Request;
 
@@ -38,7 +40,8 @@ fn refusal(local: &LocalNodes, nodes: &[chained_gpc::Id], limits: Limits) -> Str
 fn serve(serving: &Serving, domains: usize) {
     let poll = Poll::new().unwrap();
     let (mailbox, _) = Mailbox::new(poll.registry(), WAKER).unwrap();
-    (0..domains).for_each(|number| serving.shared().insert(&format!("other{number}"), mailbox.clone()));
+    let part = Part { mailbox, head: 0, programs: SharedPrograms::default() };
+    (0..domains).for_each(|number| serving.shared().insert(&format!("other{number}"), part.clone()));
 }
 
 /// Any node of the job could begin domains in the name of another one, without an end, and as large as it liked.
@@ -69,6 +72,20 @@ fn a_head_begins_no_domain_for_another_node() {
     let call = chained_gpc::Call::new(FuncHandle::named("bnr.order")).ids([1]).watch();
     local.root().call(call.header(&b"d0"[..]).data(order)).unwrap().wait().unwrap();
     assert_eq!(serving.shared().names(), ["d0"]);
+}
+
+/// Any node that had proved the secret could replace a program of another node's job.
+#[test]
+fn a_program_comes_from_the_head_of_its_domain_and_within_the_bound() {
+    let (_local, serving) = nodes();
+    serve(&serving, 1);
+    let file = Arc::new(File::open("/dev/null").unwrap());
+    let give = |domain, sender, number| serving.give_program((domain, sender), number, file.clone());
+    assert_eq!((give("other0", 1, 7), give("other1", 0, 7)), (Err(NO_PART), Err(NO_PART)));
+    assert_eq!(Arc::strong_count(&file), 1);
+    assert!((0..64).all(|number| give("other0", 0, number).is_ok()));
+    assert_eq!((give("other0", 0, 64), give("other0", 0, 63)), (Err(MANY), Ok(())));
+    assert_eq!(Arc::strong_count(&file), 65);
 }
 
 /// A command elsewhere reads and kills; it starts nothing, and ends no job in the name of a process.

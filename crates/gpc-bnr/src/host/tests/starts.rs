@@ -124,6 +124,24 @@ fn a_private_file_is_there_as_long_as_its_group() {
 }
 
 #[test]
+fn a_process_executes_the_program_that_was_sent_here() {
+    let mut rig = Rig::new();
+    rig.engine
+        .local
+        .programs
+        .insert(7, std::sync::Arc::new(std::fs::File::open("/bin/sh").unwrap()))
+        .unwrap();
+    let spec = Spec { info: vec![("image".into(), b"7".to_vec())], ..spec(1) };
+    let _answer = rig.spawns(spec, false);
+    let processes = rig.ordered();
+    let SupervisorOrder::Start { image, .. } = &processes[0].order else { panic!() };
+    let begin = format!("/proc/{}/fd/", std::process::id()).into_bytes();
+    assert!(image.as_ref().is_some_and(|path| path.starts_with(&begin)), "{image:?}");
+    rig.tell(SupervisorEvent::Started(processes[0].member, 1_000_000));
+    rig.ends_all(processes);
+}
+
+#[test]
 fn a_group_is_started_when_its_last_process_is() {
     let mut rig = Rig::new();
     let answer = rig.spawns(spec(2), false);

@@ -26,10 +26,19 @@ fn sent() -> impl Strategy<Value = SupervisorMessage> {
     let bind = (to, order, any::<usize>(), any::<bool>());
     let bind = bind.prop_map(|(to, order, index, report)| Binding { to, order, index, report });
     let bind = option::of(bind);
-    let start = (member(), text(), vec(text(), 0..5), vec((text(), text()), 0..5), option::of(text()), bind);
+    let start = (
+        member(),
+        text(),
+        vec(text(), 0..5),
+        vec((text(), text()), 0..5),
+        option::of(text()),
+        bind,
+        option::of(text()),
+    );
     prop_oneof![
-        start.prop_map(|(member, program, args, env, wdir, bind)| {
-            SupervisorMessage::Order(SupervisorOrder::Start { member, program, args, env, wdir, bind }, 4)
+        start.prop_map(|(member, program, args, env, wdir, bind, image)| {
+            let start = SupervisorOrder::Start { member, program, args, env, wdir, bind, image };
+            SupervisorMessage::Order(start, 4)
         }),
         (any::<u32>(), any::<u8>(), any::<bool>()).prop_map(|(group, signal, all)| {
             let to = if all { Recipients::All } else { Recipients::NotJoined };
@@ -37,9 +46,6 @@ fn sent() -> impl Strategy<Value = SupervisorMessage> {
         }),
         (member(), any::<u32>()).prop_map(|(member, process_group)| {
             SupervisorMessage::Order(SupervisorOrder::Join { member, process_group }, 0)
-        }),
-        (member(), text()).prop_map(|(member, path)| {
-            SupervisorMessage::Order(SupervisorOrder::Image { member, path }, 0)
         }),
         (any::<u32>(), option::of(any::<u64>())).prop_map(|(group, grace)| {
             let grace = grace.map(Duration::from_millis);
@@ -141,6 +147,7 @@ fn what_is_too_long_is_not_appended_and_not_awaited() {
         env: Vec::new(),
         wdir: None,
         bind: None,
+        image: None,
     };
     let mut bytes = BytesMut::from(&b"before"[..]);
     assert!(put_message(&mut bytes, &SupervisorMessage::Order(order.clone(), 4)));

@@ -21,6 +21,7 @@ fn start(rank: u32) -> SupervisorOrder {
         env: env.map(|(name, value)| (name.to_vec(), value.into())).to_vec(),
         wdir: None,
         bind: None,
+        image: None,
     }
 }
 
@@ -136,9 +137,11 @@ fn a_start_that_cannot_be_ordered_is_answered_in_its_turn() {
     let (mut connection, mut stand_in) = connect();
     let _writers = starts(&mut connection, 0..1);
     connection.order(start(1), Vec::new());
-    let SupervisorOrder::Start { member: _, program, args: _, env, wdir, bind } = start(2) else { panic!() };
+    let SupervisorOrder::Start { member: _, program, args: _, env, wdir, bind, image } = start(2) else {
+        panic!()
+    };
     let args = vec![vec![b'x'; 9 << 20]];
-    let long = SupervisorOrder::Start { member: member(2), program, args, env, wdir, bind };
+    let long = SupervisorOrder::Start { member: member(2), program, args, env, wdir, bind, image };
     let (own, _writer) = descriptors();
     connection.order(long, own);
     let _more = starts(&mut connection, 3..4);
@@ -159,7 +162,9 @@ fn a_start_that_cannot_be_ordered_is_answered_in_its_turn() {
 #[test]
 fn orders_beyond_the_bound_are_refused_and_kills_are_not() {
     let (mut connection, mut stand_in) = StandIn::connect(40, Clock::system());
-    let SupervisorOrder::Start { member: _, program, args: _, env, wdir, bind } = start(0) else { panic!() };
+    let SupervisorOrder::Start { member: _, program, args: _, env, wdir, bind, image } = start(0) else {
+        panic!()
+    };
     let order = |rank| SupervisorOrder::Start {
         member: member(rank),
         program: program.clone(),
@@ -167,6 +172,7 @@ fn orders_beyond_the_bound_are_refused_and_kills_are_not() {
         env: env.clone(),
         wdir: wdir.clone(),
         bind: bind.clone(),
+        image: image.clone(),
     };
     let mut rank = 0;
     while connection.waiting <= WAITING_MAX {
@@ -177,7 +183,12 @@ fn orders_beyond_the_bound_are_refused_and_kills_are_not() {
     connection
         .order(SupervisorOrder::Signal { group: GroupId(1), signal: 10, to: Recipients::All }, Vec::new());
     assert_eq!(connection.waiting, before, "the signal is dropped");
-    connection.order(start(rank), descriptors().0);
+    // A process whose program was sent here ran the host's own program of that name.
+    let mut sent_here = start(rank);
+    if let SupervisorOrder::Start { image, .. } = &mut sent_here {
+        *image = Some(b"/proc/1/fd/7".to_vec());
+    }
+    connection.order(sent_here, descriptors().0);
     let refused = connection.waiting;
     assert!((1..100).contains(&(refused - before)));
     connection.order(SupervisorOrder::Kill { group: GroupId(1), grace: None }, Vec::new());
@@ -198,6 +209,8 @@ fn orders_beyond_the_bound_are_refused_and_kills_are_not() {
     }
     messages.extend(stand_in.messages());
     assert_eq!(messages.len(), rank as usize + 2);
+    let refused = SupervisorMessage::Refused(member(rank), Errno::AGAIN.raw_os_error());
+    assert_eq!(messages[rank as usize], refused);
     assert_eq!(
         messages[rank as usize],
         SupervisorMessage::Refused(member(rank), Errno::AGAIN.raw_os_error())

@@ -224,7 +224,7 @@ fn the_command_at_the_time_limit_runs_on_each_host_with_its_own_processes() {
     let command = format!(
         "echo $GPC_BNR_NODE $(echo $GPC_PIDS | wc -w); for p in $GPC_PIDS; do grep -lx $p {file}.* >&2; done; sleep 1000 & [ $GPC_BNR_NODE = 1 ] || exit 3"
     );
-    let words = ["--time-limit", "3s", "--on-timeout", &command, "bash", "-c", &script];
+    let words = ["--time-limit", "20s", "--on-timeout", &command, "bash", "-c", &script];
     let ran = ended(over_program(&place, "a:2,b,c:1 -n 3", &words));
     assert_eq!((ran.status, ran.out.as_str()), (124, ""), "{}", ran.err);
     let mut lines: Vec<&str> =
