@@ -70,6 +70,10 @@ impl Spec {
     }
 }
 
+/// Most private files of a group: a program needs a token and a certificate, and each process has three descriptors at
+/// its node.
+pub(crate) const PRIVATE_FILES_MAX: usize = 16;
+
 /// The hint for data that are not printed.
 const PRIVATE_FILE: &str = "private-file";
 

@@ -12,10 +12,10 @@ use std::process;
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 
-use crate::spec::Spec;
+use crate::spec::{PRIVATE_FILES_MAX, Spec};
 
-/// Most files of a group: a program needs a token and a certificate, and each process has three descriptors here.
-const FILES_MAX: usize = 16;
+/// The name of the files in `/proc`.
+const NAME: &str = "gpc-private";
 
 /// The files of a group's programs, by content.
 #[derive(Default)]
@@ -25,14 +25,14 @@ impl PrivateFiles {
     /// Creates the files that the hints of these specs describe.
     ///
     /// # Errors
-    /// The system's error. `EMFILE` if the specs have more than [`FILES_MAX`] files.
+    /// The system's error. `EMFILE` if the specs have more than [`PRIVATE_FILES_MAX`] files.
     pub(super) fn create(specs: &[Spec]) -> io::Result<PrivateFiles> {
         let mut files = BTreeMap::new();
         for (_, content) in specs.iter().flat_map(Spec::private_files) {
             if files.contains_key(content) {
                 continue;
             }
-            if files.len() == FILES_MAX {
+            if files.len() == PRIVATE_FILES_MAX {
                 return Err(Errno::MFILE.into());
             }
             files.insert(content.to_vec(), file(content)?);
@@ -56,7 +56,12 @@ impl PrivateFiles {
 
 /// A sealed file that only its owner can open.
 fn file(content: &[u8]) -> io::Result<OwnedFd> {
-    let file = memfd_create("gpc-private", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = match memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Before Linux 6.3. Later ones may refuse files without the flag, since they could be executed.
+        Err(Errno::INVAL) => memfd_create(NAME, flags)?,
+        created => created?,
+    };
     fchmod(&file, Mode::RUSR | Mode::WUSR)?;
     let mut file = File::from(file);
     file.write_all(content)?;
@@ -104,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_group_has_a_bounded_number_of_files() {
-        let pairs: Vec<String> = (0..=FILES_MAX).map(|number| format!("F{number}={number}")).collect();
+        let pairs: Vec<String> =
+            (0..=PRIVATE_FILES_MAX).map(|number| format!("F{number}={number}")).collect();
         let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
         assert!(PrivateFiles::create(&[spec(&pairs[1..])]).is_ok());
         let error = PrivateFiles::create(&[spec(&pairs)]).err().unwrap();
