@@ -165,9 +165,9 @@ impl<'a, H: Head> Job<'a, H> {
             }
             JobEnd::TimedOut => {
                 self.failures.close();
-                self.before_kill();
+                let ended = self.before_kill();
                 self.kill();
-                JobEnd::TimedOut
+                ended.err().unwrap_or(JobEnd::TimedOut)
             }
             JobEnd::Ended => self.drain().err().unwrap_or(JobEnd::Ended),
             over => over,

@@ -45,6 +45,8 @@ enum Command {
     Starts,
     /// Their group, and the names of their hosts, if output has these.
     Runs(GroupId, Arc<[String]>),
+    /// They were not started in time, and may still start: in a group after this one.
+    Late(GroupId),
 }
 
 impl Places {
@@ -83,6 +85,12 @@ impl Places {
         self.changed.notify_all();
     }
 
+    /// Processes of the command may still start, in a group after this one.
+    pub(super) fn give_up_command(&self, last: GroupId) {
+        self.lock().command = Command::Late(last);
+        self.changed.notify_all();
+    }
+
     /// Returns the hosts of the command's processes, if a process is one of these.
     pub(super) fn command_of(&self, member: Member) -> Option<Arc<[String]>> {
         let starts = |known: &mut Known| !known.closed && matches!(known.command, Command::Starts);
@@ -90,6 +98,7 @@ impl Places {
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &known.command {
             Command::Runs(group, names) if *group == member.group => Some(Arc::clone(names)),
+            Command::Late(last) if member.group > *last => Some(Arc::default()),
             _ => None,
         }
     }
@@ -137,5 +146,8 @@ mod tests {
         places.set_command(Some((GroupId(2), vec!["a".into()])));
         waiting.join().unwrap();
         assert_eq!(told.iter().collect::<Vec<_>>(), [None, Some(["a".to_owned()].into())]);
+        // A command that starts too late wrote into the files of a process.
+        places.give_up_command(GroupId(2));
+        assert_eq!([2, 3].map(|group| places.command_of(of(group))), [None, Some(Arc::default())]);
     }
 }

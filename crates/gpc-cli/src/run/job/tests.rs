@@ -543,6 +543,10 @@ fn a_command_has_a_minute_and_its_end_is_no_failure_of_the_job() {
     let fails = rig([(31_000, death(9, 0, Exit::Code(3)))].into_iter().chain(script()).collect());
     assert!(matches!(fails.run(), (JobEnd::TimedOut, None, 0)));
     assert_eq!((fails.fake.now(), fails.has_asked(&Request::Kill(GroupId(9)))), (31_000, false));
+    // Output that could not be written was reported as a time limit.
+    let closed = || HostEvent::Output(std::io::ErrorKind::BrokenPipe.into());
+    let unread = rig([(31_000, Happening::Event(closed()))].into_iter().chain(script()).collect());
+    assert!(matches!(unread.run(), (JobEnd::Unread(_), None, 0)));
     // One that never starts has as long.
     let never = rig(script());
     never.fake.commanded.take();
