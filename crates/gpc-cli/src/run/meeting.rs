@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::Job;
+use chained_gpc::{Clock, Job};
 use gpc_bnr::Spec as Program;
 use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::{self, Variables};
@@ -31,6 +31,9 @@ const ASK: Duration = Duration::from_secs(1);
 /// Time that the resource exists longer than the time limit of the job: at the limit a command has one minute, a signal
 /// 5 s, and the kill 12 s.
 const AFTER_LIMIT: Duration = Duration::from_secs(90);
+
+/// Time for the service to destroy the resource after a signal has ended the job: a service that answers needs less.
+const AFTER_SIGNAL: Duration = Duration::from_secs(10);
 
 /// Interval at which a wait for the service checks for signals: too short for a person to notice.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -60,6 +63,7 @@ impl<'a> Meeting<'a> {
         let own = Variables::of_this_process()?;
         let access = access(args);
         let hints = hints(&access, &own)?;
+        check_secrecy(args, !hints.is_empty())?;
         let client = Arc::new(arguments::client(&access, &own)?);
         let (job, limit) = (Job::random(), plan.time_limit);
         let lifetime = limit.map(|limit| (limit.duration() + AFTER_LIMIT).as_millis() as u64);
@@ -107,10 +111,13 @@ impl<'a> Meeting<'a> {
 
 impl Drop for Meeting<'_> {
     fn drop(&mut self) {
-        // The signals up to now have ended the job; the next one ends the wait for the service.
+        // The signals up to now have ended the job; the next one ends the wait for the service. A signal that arrived
+        // late has been read here, so the limit ends the wait, too.
         while self.signals.next(Duration::ZERO).is_some() {}
         let (client, service, job) = (self.client.clone(), self.service.clone(), self.job);
-        let ended = answer(move || client.end_job(&service, job), || self.is_interrupted());
+        let limit = Clock::system().limit(AFTER_SIGNAL);
+        let is_late = || limit.is_over() && self.signals.ending().is_some();
+        let ended = answer(move || client.end_job(&service, job), || self.is_interrupted() || is_late());
         if !matches!(ended, Ok(Some(Ok(_)))) {
             say(&format!("the resource of the job stays until its lifetime ends: {}", why(ended)));
         }
@@ -177,6 +184,23 @@ fn hints(access: &AccessArgs, own: &Variables) -> Result<Vec<(String, Vec<u8>)>,
     Ok(files.into_iter().filter_map(hint).collect())
 }
 
+/// Checks that orders with private files are encrypted on their way to other machines.
+///
+/// # Errors
+/// An option leaves them readable.
+fn check_secrecy(args: &RunArgs, has_private: bool) -> Result<(), Refused> {
+    let trust = &args.trust;
+    let option = match trust.secret_file {
+        _ if args.peers.is_none() || !has_private => return Ok(()),
+        _ if trust.no_encrypt => "--no-encrypt",
+        None if trust.insecure => "--insecure",
+        _ => return Ok(()),
+    };
+    Err(Refused::Usage(format!(
+        "{option} with --rendezvous and --peers: the token of the service would go readable to the nodes: leave {option} out and give --secret-file to all nodes, or use a service without a token"
+    )))
+}
+
 /// Adds the variables to a program. `inherited`: whether its processes may inherit a variable of this process.
 fn add(
     program: &mut Program,
@@ -220,6 +244,7 @@ fn add_variable(spec: &mut Program, name: &str, value: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Args, Command};
 
     const HANDLE: &str = "http://a:1/rendezvous?000102030405060708090a0b0c0d0e0f";
 
@@ -242,6 +267,26 @@ mod tests {
             expected.push((name.into(), value.into()));
         }
         assert_eq!((program.env, program.info), (expected, hints.to_vec()));
+    }
+
+    /// The token of the service was readable on the wire.
+    #[test]
+    fn a_token_is_not_sent_in_clear() {
+        let check = |options: &str, has_private| {
+            let line = format!("gpc run --rendezvous http://a:1/rendezvous {options} ./task");
+            let read = Args::read(line.split_ascii_whitespace());
+            let Ok(Args { command: Command::Run(args) }) = read else { panic!("{line}") };
+            check_secrecy(&args, has_private).map_err(|refused| refused.to_string())
+        };
+        let peers = |option: &str| format!("--peers p --id 0 {option}");
+        for option in ["--no-encrypt", "--insecure"] {
+            assert!(check(&peers(option), true).unwrap_err().starts_with(option));
+            assert_eq!(check(&peers(option), false), Ok(()));
+        }
+        assert!(check(&peers("--no-encrypt --secret-file s"), true).is_err());
+        for options in [peers(""), peers("--insecure --secret-file s"), "--nodes 2".into()] {
+            assert_eq!(check(&options, true), Ok(()), "{options}");
+        }
     }
 
     #[test]
