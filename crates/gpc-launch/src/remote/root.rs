@@ -62,7 +62,7 @@ pub struct RemotePlan {
     pub rsh: Vec<OsString>,
     /// The path of the program on the hosts.
     pub program: PathBuf,
-    /// The program's arguments, by which it [recognizes](super::own_part) that a launch has started it.
+    /// The program's arguments, by which it [recognizes](super::is_agent) that a launch has started it.
     pub arguments: Vec<OsString>,
     /// Settings of all nodes.
     pub settings: NodeSettings,
