@@ -1,6 +1,8 @@
 //! Reads and writes files that a user names, within bounds, and with the name in every error.
 
 use std::borrow::Cow;
+use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::num::NonZeroU32;
@@ -12,12 +14,18 @@ use std::time::{Duration, Instant};
 
 use indicatif::HumanBytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 use signal_hook::consts::SIGXFSZ;
 
 use super::inherited;
 use chained_gpc::runtime::{Peers, request_data_max};
+
+/// The program of this name in the folders of `search`, which has the form of `PATH`.
+pub(super) fn in_path(name: &OsStr, search: &OsStr) -> Option<PathBuf> {
+    let programs = env::split_paths(search).map(|folder| folder.join(name));
+    programs.into_iter().find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
+}
 
 /// Bounds of reading a file: size and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::names::{GroupId, Member, Rank};
 
-/// The descriptor of a command's standard input, for the only process that reads it. The process reads no more than it
-/// needs, and a terminal is a terminal.
+/// Standard input of a command, as the descriptor that its only reader gets. So nothing is read that the reader does
+/// not read, and a terminal stays a terminal.
 #[derive(Debug)]
 pub struct HostInput {
     /// The descriptor.

@@ -61,6 +61,7 @@ use crate::supervisor::Recipients;
 pub use self::events::HostEvent;
 pub use self::input::HostInput;
 pub use self::outflow::Writer;
+pub use self::programs::PROGRAMS_MAX;
 pub use self::serving::Serving;
 pub use self::settings::HostSettings;
 pub use self::supervisor::SupervisorCommand;

@@ -13,10 +13,11 @@ use crate::spec::Spec;
 use crate::start_error::StartError;
 
 /// Most programs of a domain. A job has one or a few.
-const PROGRAMS_MAX: usize = 64;
+pub const PROGRAMS_MAX: usize = 64;
 
 /// This node has no part in the domain, or another node leads it.
-pub(super) const NO_PART: &str = "this host has no part in such a job of the sender, or not any more";
+pub(super) const NO_PART: &str =
+    "this host has no part in the job that the sender leads, or the job has ended";
 
 /// The domain has [`PROGRAMS_MAX`] programs.
 pub(super) const MANY: &str =

@@ -1,11 +1,12 @@
 //! How a process is started on another host: the command of `--launcher`.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::ValueEnum;
 
 use crate::allocated::system_of;
+use crate::files::in_path;
 use chained_gpc::bootstrap::{BatchSystem, SlotList};
 
 /// What starts the processes on the hosts.
@@ -87,8 +88,7 @@ impl Launcher {
 
 /// Whether a command is in `PATH`.
 fn is_command(name: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    in_path(OsStr::new(name), &env::var_os("PATH").unwrap_or_default()).is_some()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A program that comes in for a job: a file without a name in the memory of this host. The job's part here owns it, so
+//! A program that arrives for a job: a file without a name in the memory of this host. The job's part here owns it, so
 //! it is gone when that ends, or the process.
 
 use std::fs::File;
@@ -31,9 +31,9 @@ pub(super) const ENDED: &str = "the job has ended on this host";
 const REMEDY: &str =
     "enlarge it, as by `mount -o remount,size=90% /dev/shm`, or copy the program by `gpc copy`";
 
-/// A program that comes in.
+/// A program that arrives.
 pub(super) struct Program {
-    /// The job has it.
+    /// The job owns it.
     file: Weak<File>,
     job: String,
     sender: Id,
@@ -59,7 +59,8 @@ impl Program {
         let weak = Arc::downgrade(&file);
         give((job, sender), number, file)?;
         if length > free {
-            return Err(cannot(format!("{free} bytes are free: {REMEDY}")));
+            // Without the number, so that hosts with different ones have one line together.
+            return Err(cannot(format!("less is free there: {REMEDY}")));
         }
         Ok(Program { file: weak, job: job.to_owned(), sender, number, give: Arc::clone(give) })
     }

@@ -11,7 +11,8 @@ use super::plan::{NodePlacement, RunPlan};
 use super::signals::Signals;
 use crate::copy::{HostNames, Hosts, send_programs};
 
-/// Sends the programs of a plan to nodes of a domain. Returns lines about what has failed, with the hosts.
+/// Sends the programs of a plan to nodes of a domain. Returns a line for each reason of a failure,
+/// with the hosts that have it.
 pub(super) fn send(
     nodes: &Nodes,
     plan: &RunPlan,

@@ -7,15 +7,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use gpc_bnr::Spec;
+use gpc_bnr::host::PROGRAMS_MAX;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::copy::token;
-use crate::files::shown;
+use crate::files::{in_path, shown};
 use crate::refused::Refused;
-
-/// Most programs. Each takes memory on every host.
-const PROGRAMS_MAX: usize = 64;
 
 /// Finds the programs of specs on this machine, gives each a number, and makes the specs execute the copies.
 ///
@@ -45,10 +43,7 @@ fn find(name: &OsStr, search: &OsStr) -> Result<PathBuf, Refused> {
         |why: &str| Refused::File(format!("--bcast: cannot send {}: {why}", shown(Path::new(name))));
     let path = match name.as_bytes().contains(&b'/') {
         true => PathBuf::from(name),
-        false => env::split_paths(search)
-            .map(|folder| folder.join(name))
-            .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
-            .ok_or_else(|| refused("this machine has no such program in PATH"))?,
+        false => in_path(name, search).ok_or_else(|| refused("this machine has no such program in PATH"))?,
     };
     match (path.is_dir(), access(&path, Access::EXEC_OK)) {
         (true, _) => Err(refused("it is a folder")),

@@ -43,7 +43,7 @@ struct Fake {
     /// Whether kills are answered.
     kills: bool,
     is_written: RefCell<bool>,
-    /// Those who wait until it is.
+    /// The waits for that.
     drains: RefCell<Vec<SyncSender<()>>>,
     unanswered: RefCell<Vec<AnswerCallback>>,
 }

@@ -54,6 +54,7 @@ fn executables_and_scripts_run_from_memory_under_their_names() {
     place.nothing_left();
 }
 
+/// Hosts that had other numbers of bytes free each had a line of their own.
 #[test]
 fn a_program_that_cannot_be_sent_is_named_with_its_hosts() {
     let place = Place::new();
@@ -64,7 +65,7 @@ fn a_program_that_cannot_be_sent_is_named_with_its_hosts() {
         let refused = ended(over_program(&place, "h[1-3] --bcast", &[&long]));
         let why = "gpc: --bcast: hosts h[1-3]: cannot hold 1099511627776 bytes of a program in /dev/shm: ";
         refused.failed(1, why);
-        assert!(refused.err.contains(" bytes are free: enlarge it"), "{}", refused.err);
+        assert!(refused.err.contains("less is free there: enlarge it"), "{}", refused.err);
     }
     let text = place.path("text");
     fs::write(&text, "").unwrap();
