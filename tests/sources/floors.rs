@@ -124,8 +124,14 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "crates/gpc-pmix/src",
         floors: &["channel", "wire", "bootstrap"],
-        packages: &["chained_gpc", "libloading"],
+        packages: &["chained_gpc", "bytes", "libloading", "thiserror"],
         banned: &["net", "HashMap", "HashSet"],
+    },
+    Floor {
+        folder: "crates/gpc-pmix/src/server/codec",
+        floors: &[],
+        packages: &["bytes"],
+        banned: SYSTEM_AND_LOCKS,
     },
     Floor {
         folder: "crates/gpc-impi/src/wire",

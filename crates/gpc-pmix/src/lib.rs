@@ -28,6 +28,8 @@
 //! | `space` | the key-value space of a job: put and commit, fence, get |
 //! | `limited` | a thread for calls that may block for ever, and waits with a limit |
 //! | `library` | libpmix, loaded at run time (`unsafe`) |
+//! | `server` | the PMIx server of a node's processes, in a helper process |
+//! | `server::orders`, `server::codec`, `server::protocol_error` | messages of node and helper, and their encoding |
 //! | `abi` | the part of libpmix's C interface that is used |
 #![deny(unsafe_code)]
 
@@ -36,6 +38,7 @@ mod from_env;
 mod library;
 mod limited;
 mod process;
+pub mod server;
 mod space;
 
 pub use chained_gpc::bootstrap::{Space, SpaceError};
