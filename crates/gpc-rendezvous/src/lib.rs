@@ -68,8 +68,10 @@
 //! | `bootstrap/origin`, `error` | where a process registered; errors |
 //! | `client/exchange`, `retry` | requests and answers; which requests are repeated (both without I/O) |
 //! | `client/requests`, `permits` | sends requests, within limits; concurrency |
+//! | `client/subscription`, `events` | notifications; bytes to server-sent events |
 //! | `client/connector`, `names`, `url` | TCP and TLS; host names; URL of a service |
 //! | `client/trusted`, `options`, `error` | which services get the token; options; errors |
+//! | `client/blocking` | waits for asynchronous work on the calling thread |
 //! | `http/server`, `options`, `shared` | listener and threads; options; shared state |
 //! | `http/links`, `connection`, `timed_stream` | all connections; one of them; its time limits |
 //! | `http/head` | finds `Content-Length` in the head of a request |

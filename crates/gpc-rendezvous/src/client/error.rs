@@ -61,6 +61,9 @@ pub enum ClientError {
         /// The limit.
         limit: Duration,
     },
+    /// The subscription was ended by its [`Stopper`](super::Stopper).
+    #[error("the subscription was ended here")]
+    Stopped,
     /// The text is not the URL of a service.
     #[error(transparent)]
     Url(#[from] UrlError),

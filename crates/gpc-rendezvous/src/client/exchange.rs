@@ -120,13 +120,8 @@ impl ServiceRequest {
         token: Option<&Token>,
         data_max: u64,
     ) -> ServiceRequest {
-        let of = match of {
-            Scope::Own => "own",
-            Scope::Top => "top",
-        };
-        let url = format!("{}/completion?wait={}&of={of}", at(at_service), seconds(wait));
-        // The data are base64, inside JSON.
-        let answer_max = (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX);
+        let url = format!("{}/completion?wait={}&of={}", at(at_service), seconds(wait), scope(of));
+        let answer_max = completion_max(data_max);
         let permit = if wait > 0 { PermitKind::LongPoll } else { PermitKind::Short };
         ServiceRequest {
             token: token.cloned(),
@@ -135,6 +130,16 @@ impl ServiceRequest {
             permit,
             ..ServiceRequest::new(Method::GET, url)
         }
+    }
+
+    /// Opens a stream of events, which ends with the completion or a fault. Its content is read piece by piece.
+    pub(crate) fn events(
+        at_service: (&ServiceUrl, ResourceId),
+        of: Scope,
+        token: Option<&Token>,
+    ) -> ServiceRequest {
+        let url = format!("{}/events?of={}", at(at_service), scope(of));
+        ServiceRequest { token: token.cloned(), ..ServiceRequest::new(Method::GET, url) }
     }
 
     /// Asks for the properties of a resource.
@@ -193,6 +198,11 @@ impl ServiceRequest {
     }
 }
 
+/// Longest answer with so many bytes of data: base64, inside JSON.
+pub(super) fn completion_max(data_max: u64) -> u64 {
+    (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX)
+}
+
 fn at((service, id): (&ServiceUrl, ResourceId)) -> String {
     format!("{}/{id}", service.as_str())
 }
@@ -201,6 +211,13 @@ fn at_unit(of: (&ServiceUrl, ResourceId), unit: Unit) -> String {
     match unit {
         Unit::Own => format!("{}/controllers/own", at(of)),
         Unit::Rank(rank) => format!("{}/controllers/{rank}", at(of)),
+    }
+}
+
+fn scope(of: Scope) -> &'static str {
+    match of {
+        Scope::Own => "own",
+        Scope::Top => "top",
     }
 }
 
@@ -279,6 +296,19 @@ struct CompletionShape<'a> {
     joint: Option<JointShape>,
 }
 
+/// The event of a completion. Long data are left out: they are asked for.
+#[derive(Deserialize)]
+struct CompletedShape<'a> {
+    #[serde(borrow)]
+    data: Option<std::borrow::Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct TallyShape {
+    tally: u32,
+    capacity: u32,
+}
+
 #[derive(Deserialize)]
 struct JointShape {
     job: String,
@@ -353,6 +383,22 @@ impl ServiceResponse {
         Ok(Some(Completion { level: shape.level, data: data.into(), joint }))
     }
 
+    /// The number of registrants in an event, and the capacity.
+    pub(crate) fn tally(&self) -> Result<(u32, u32), Failure> {
+        self.json().map(|TallyShape { tally, capacity }| (tally, capacity))
+    }
+
+    /// The completion in an event; `None` if its data are too long for one.
+    pub(crate) fn completed(&self) -> Result<Option<Completion>, Failure> {
+        let CompletedShape { data } = self.json()?;
+        if data.is_some() { self.completion() } else { Ok(None) }
+    }
+
+    /// The fault in an event.
+    pub(crate) fn fault(&self) -> Result<Fault, Failure> {
+        self.json::<ProblemShape>()?.read()
+    }
+
     /// The properties of a resource.
     pub(crate) fn properties(&self) -> Result<Properties, Failure> {
         self.expect(&[200])?;
@@ -385,7 +431,7 @@ impl ServiceResponse {
     }
 
     /// Checks that the status is one of these, else returns the fault or the reason.
-    fn expect(&self, statuses: &[u16]) -> Result<(), Failure> {
+    pub(super) fn expect(&self, statuses: &[u16]) -> Result<(), Failure> {
         if statuses.contains(&self.status) {
             return Ok(());
         }

@@ -1,7 +1,8 @@
 //! Blocking client of services over HTTP, for programs that are not asynchronous.
 //!
 //! `exchange` builds requests and interprets answers, and `retry` decides what is repeated; both are without I/O.
-//! `requests` sends the requests. [`Client`] is the blocking interface.
+//! `requests` sends the requests. [`Client`] is the blocking interface. A [`Subscription`] receives notifications:
+//! events of a stream, which `events` reads.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -18,14 +19,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blocking;
 mod connector;
 mod error;
+mod events;
 mod exchange;
 mod names;
 mod options;
 mod permits;
 mod requests;
 mod retry;
+mod subscription;
 mod trusted;
 mod url;
 
@@ -34,6 +38,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use blocking::block;
 use bytes::Bytes;
 use chained_gpc::Job;
 use tokio::runtime::{Builder, Runtime};
@@ -43,6 +48,7 @@ pub use options::ClientOptions;
 pub(crate) use requests::{Requester, after};
 #[cfg(all(test, feature = "store"))]
 pub(crate) use retry::{DESTROYED, Failure, Retry};
+pub use subscription::{Notification, Stopper, Subscription};
 #[cfg(feature = "http")]
 pub(crate) use trusted::Trusted;
 pub use url::{ServiceUrl, UrlError};
@@ -127,6 +133,22 @@ impl Client {
         completion.ok_or(ClientError::NotYet { limit })
     }
 
+    /// Subscribes to the notifications of a resource: the number of registrants, the completion or the fault. Late
+    /// subscribers receive the present state first. With the token of a registrant or controlling task, its lease holds
+    /// while the subscription lasts.
+    ///
+    /// # Errors
+    /// The service's fault, or the reason for a missing answer.
+    pub fn subscribe(
+        &self,
+        handle: &Handle,
+        of: Scope,
+        token: Option<&Token>,
+    ) -> Result<Subscription, ClientError> {
+        let shared = (Arc::clone(&self.runtime), self.requester.clone());
+        Subscription::open(shared, (handle, of, token), self.limit)
+    }
+
     /// Asks for the properties of a resource.
     ///
     /// # Errors
@@ -183,10 +205,7 @@ impl Client {
     }
 
     fn block<T>(&self, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        match tokio::runtime::Handle::try_current() {
-            Ok(_) => Err(ClientError::OnAsyncThread),
-            Err(_) => self.runtime.block_on(asked),
-        }
+        block(&self.runtime, asked)
     }
 }
 

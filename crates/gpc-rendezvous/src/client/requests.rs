@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use chained_gpc::{Job, Shown};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as Http;
@@ -20,9 +20,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
-use super::exchange::{ServiceRequest, ServiceResponse};
+use super::exchange::{self, ServiceRequest, ServiceResponse};
 use super::names;
-use super::permits::{PermitKind, Permits};
+use super::permits::{Permit, PermitKind, Permits};
 use super::retry::{DESTROYED, Failure, Retry};
 use super::trusted::Trusted;
 use super::url::ServiceUrl;
@@ -252,6 +252,18 @@ impl Requester {
         ask: &ServiceRequest,
         until: Instant,
     ) -> Result<ServiceResponse, AttemptError> {
+        let (response, _permit) = self.head(service, ask, until).await?;
+        let given = read(response, ask.answer_max, answer_time(ask.permit)).await?;
+        Ok(ServiceResponse { quotable: self.trusted.is_none(), ..given })
+    }
+
+    /// One attempt, up to the head of the answer.
+    async fn head(
+        &self,
+        service: &ServiceUrl,
+        ask: &ServiceRequest,
+        until: Instant,
+    ) -> Result<(Response<Incoming>, Permit<'_>), AttemptError> {
         if service.is_secure() && !self.authority {
             return Err(AttemptError::Error(connector::no_authority(service)));
         }
@@ -263,8 +275,8 @@ impl Requester {
         let left = || until.saturating_duration_since(Instant::now());
         let waited = timeout(left() + GRACE, self.permits.take(ask.permit, service)).await;
         let unsent = |why: &str| Failure::NoAnswer { why: why.into(), sent: false, hopeless: false };
-        let _permit = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
-        let (answer, limit) = (answer_time(ask.permit), attempt_limit(ask, left()));
+        let permit = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
+        let limit = attempt_limit(ask, left());
         let lost = |why: String| Failure::NoAnswer { why, sent: true, hopeless: false };
         let asked = names::UNTIL.scope(until, self.http.request(request));
         match timeout(limit, asked).await {
@@ -281,11 +293,29 @@ impl Requester {
             Ok(Ok(response)) if response.status() == 401 && !with_token && self.authorization.is_some() => {
                 Err(AttemptError::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
             }
-            Ok(Ok(response)) => {
-                let given = read(response, ask.answer_max, answer).await?;
-                Ok(ServiceResponse { quotable: self.trusted.is_none(), ..given })
-            }
+            Ok(Ok(response)) => Ok((response, permit)),
         }
+    }
+
+    /// Opens a stream of events, in one attempt. The permit is for opening alone: the stream may last for ever.
+    pub(super) async fn open_events(
+        &self,
+        service: &ServiceUrl,
+        ask: &ServiceRequest,
+        until: Instant,
+    ) -> Result<Incoming, AttemptError> {
+        let (response, _permit) = self.head(service, ask, until).await?;
+        if response.status() == 200 {
+            return Ok(response.into_body());
+        }
+        let refused = read(response, ask.answer_max, answer_time(ask.permit)).await?;
+        // Any other status is a failure, also that of success without content.
+        Err(refused.expect(&[200]).err().unwrap_or_else(|| Failure::Malformed("no stream".into())).into())
+    }
+
+    /// Most bytes of an event: it has at most the longest data.
+    pub(super) fn event_max(&self) -> u64 {
+        exchange::completion_max(self.data_max)
     }
 
     fn request(
@@ -311,7 +341,7 @@ impl Requester {
 }
 
 /// Failure of an attempt.
-enum AttemptError {
+pub(super) enum AttemptError {
     Failure(Failure),
     /// An error that a retry cannot mend.
     Error(ClientError),
@@ -389,12 +419,12 @@ fn authorization(token: &ServiceToken) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn url(handle: &Handle) -> Result<ServiceUrl, ClientError> {
+pub(super) fn url(handle: &Handle) -> Result<ServiceUrl, ClientError> {
     Ok(handle.service().parse::<ServiceUrl>()?)
 }
 
 /// The error for a failure that ends the attempts. `unsure` adds that the request may have been carried out.
-fn client_error(service: &ServiceUrl, failure: Failure, unsure: bool) -> ClientError {
+pub(super) fn client_error(service: &ServiceUrl, failure: Failure, unsure: bool) -> ClientError {
     let service = service.as_str().to_owned();
     let reason = |why: String| {
         let unsure = match unsure {
@@ -416,7 +446,7 @@ fn client_error(service: &ServiceUrl, failure: Failure, unsure: bool) -> ClientE
 }
 
 /// The innermost cause of an error.
-fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+pub(super) fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut last = error;
     // Ends: the nesting of errors is finite.
     while let Some(deeper) = inner(last) {
@@ -451,7 +481,7 @@ fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
 }
 
 /// A random number below 1024.
-fn random_share() -> u32 {
+pub(super) fn random_share() -> u32 {
     use std::hash::{BuildHasher as _, RandomState};
     // Each `RandomState` has random keys.
     (RandomState::new().hash_one(0_u8) % 1024) as u32

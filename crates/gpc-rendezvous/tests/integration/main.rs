@@ -13,6 +13,7 @@ mod meeting;
 mod native;
 mod service_thread;
 mod store;
+mod subscriptions;
 #[path = "../support/mod.rs"]
 mod support;
 mod worlds;

@@ -9,7 +9,7 @@ mod hostile;
 mod observers;
 mod openapi;
 mod page;
-mod raw;
+pub(crate) mod raw;
 mod rendezvous;
 #[cfg(feature = "tls")]
 mod secure;
