@@ -44,7 +44,8 @@ fn layout() -> Vec<u8> {
     let block = |node, spec, first, count| [node, spec, first, count].map(number).concat();
     let blocks = [block(5, 0, 0, 2), block(6, 0, 2, 1), block(4, 1, 3, 3)];
     let begin = [number(3), vec![1], number(1), counted(b"kvs_x_3")].concat();
-    let end = [vec![1], list(&[pair(b"k", b"v")]), vec![1]].concat();
+    let plan = [vec![1, 1], list(&[[number(4), counted(b"c")].concat()])].concat();
+    let end = [vec![1], list(&[pair(b"k", b"v")]), vec![1], plan].concat();
     [begin, list(&[spec.clone(), spec]), list(&blocks), end].concat()
 }
 
@@ -79,6 +80,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
             vec![1],
             list(std::slice::from_ref(&entry)),
             list(&[]),
+            counted(b"data"),
             vec![0],
         ]
         .concat(),
@@ -91,7 +93,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![19], meeting(&GROUP), vec![0]].concat(),
     ];
     let reports = [
-        [vec![1], list(&[entry]), list(&[meeting(&GROUP), meeting(&members)])].concat(),
+        [vec![1], list(&[entry]), list(&[meeting(&GROUP), meeting(&members)]), counted(b"")].concat(),
         [
             vec![2],
             list(&[[number(0), vec![1], number(99)].concat(), [number(1), vec![0], number(2)].concat()]),
@@ -103,6 +105,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![6], list(&[status()])].concat(),
         [vec![8], list(&[[number(1), number(3)].concat()]), vec![9, 0, 0, 0, 0, 0, 0, 0]].concat(),
         [vec![9], counted(b"two")].concat(),
+        vec![11, 1, 1, 2, 1],
     ];
     let serial = [1, 0, 0, 0, 0, 0, 0, 0];
     let spec = [number(1), counted(b"p"), list(&[]), list(&[]), list(&[])].concat();

@@ -41,6 +41,7 @@
 //! | `starting`, `local` | processes of a node: start and end; their state |
 //! | `deaths`, `known_deaths` | effects and notices of deaths; the known ones |
 //! | `watch`, `life` | begin, watch and end of a domain; their state |
+//! | `fetch` | data, layouts and host names for the PMIx servers of the nodes |
 //! | `overview`, `held` | queries over all groups and nodes; what a node holds, for tests |
 //! | `faults`, `errno` | common faults; error numbers of starts |
 //!
@@ -120,5 +121,5 @@ pub mod supervisor;
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};
 pub use limits::Limits;
-pub use spec::{Block, LEFT_OUT, Layout, OnDeath, Readers, Spec};
+pub use spec::{Block, LEFT_OUT, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 pub use start_error::{StartError, StartFailure};

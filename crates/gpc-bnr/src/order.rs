@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{Answer, Client, GroupStatus, Pair, Request};
-use crate::spec::Layout;
+use crate::spec::{Layout, PmixNeed};
 use crate::start_error::StartError;
 
 /// Sequence number of a collective request of a set. Each member counts its own requests from 0, separately for each
@@ -75,6 +75,8 @@ pub struct Brought {
     /// Collective requests of other tags or sets that distributed earlier puts. A member that still waits in one of
     /// them is released from it first.
     pub after: BTreeSet<Meeting>,
+    /// The data that members carry, one after another.
+    pub data: Vec<u8>,
 }
 
 /// A message from one node to others.
@@ -126,7 +128,7 @@ pub enum Order {
     /// Starts the processes of a group, each at its node. Answered by [`Report::Started`] or [`Report::NotStarted`].
     Start(Arc<Layout>),
     /// Checks at each node whether its processes of a group can be started, before any is started. Answered by
-    /// [`Report::Done`], [`Report::Port`] or [`Report::NotStarted`].
+    /// [`Report::Checked`] or [`Report::NotStarted`]; [`Report::Done`] where nothing is to be started.
     Check(Arc<Layout>),
     /// Kills the processes of a group. Answered by [`Report::Groups`], the exits of the group's processes there, when
     /// none is left.
@@ -159,6 +161,8 @@ pub enum Order {
     },
     /// Requests the status of a node's processes, of one group or of all. Answered by [`Report::Groups`].
     Status(Option<GroupId>),
+    /// Requests the data of a process on the receiving node. Answered by [`Report::Answer`], perhaps late.
+    Fetch(Member),
     /// Ends the domain. Answered when nothing of it is left at the node.
     End,
     /// The time limit of a collective request has passed: its coordinator requests the members that have not arrived.
@@ -196,7 +200,11 @@ pub enum Report {
     Missing(Vec<Member>, u64),
     /// Replies to [`Order::Begin`]: the host name of the node.
     Host(String),
-    /// Replies to [`Order::Check`] at the node of rank 0, if a spec needs a port there: one that is free. The processes
-    /// can be started.
-    Port(u16),
+    /// Replies to [`Order::Check`]: the processes can be started.
+    Checked {
+        /// At the node of rank 0, if a spec needs a port there: one that is free.
+        port: Option<u16>,
+        /// Whether they need a PMIx server.
+        pmix: PmixNeed,
+    },
 }

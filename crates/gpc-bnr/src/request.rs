@@ -3,6 +3,7 @@
 //!
 //! Source: BNR's interface; the fields are the arguments of its functions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
@@ -10,7 +11,7 @@ use chained_gpc::trees::Id;
 use crate::exit::Death;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
-use crate::spec::{OnDeath, Readers, Spec};
+use crate::spec::{Layout, OnDeath, Readers, Spec};
 
 /// The sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -143,6 +144,24 @@ pub enum Request {
         /// Distinguishes concurrent fences of the same members. PMI 1.2 names its barriers.
         tag: Vec<u8>,
     },
+    /// A fence that also gathers data: those of all members that carry some, one after another, nodes in the order of
+    /// their first members. A node may carry the data of all its members with one of them; the others fence with the
+    /// same tag. Answered by [`Answer::Value`].
+    Exchange {
+        /// The members, including the caller.
+        over: Set,
+        /// Time limit of the collective request; the domain's default if `None`.
+        limit: Option<Duration>,
+        /// As for a fence.
+        tag: Vec<u8>,
+        /// The data.
+        data: Vec<u8>,
+    },
+    /// The data that a process elsewhere has committed for others, as its node's PMIx server has them. Answered by
+    /// [`Answer::Value`], perhaps late: the process may not have committed yet.
+    Fetch(Member),
+    /// The layout of a group that was started. Answered by [`Answer::Layout`].
+    Layout(GroupId),
     /// Ends the job: kills the caller's group, and reports the reason. Has no answer.
     Abort {
         /// The exit status of the job.
@@ -254,4 +273,6 @@ pub enum Answer {
     Groups(Vec<GroupStatus>),
     /// The bounds of the domain.
     Limits(Limits),
+    /// The layout of a group, without the environments and arguments of its programs.
+    Layout(Arc<Layout>),
 }

@@ -36,6 +36,9 @@ pub struct Spec {
     ///   `MASTER_PORT`: the address of rank 0's node, and a port that is free there.
     /// - `image`: number of a file that each node [was given](crate::host::Serving::give_program): it is executed, and
     ///   `program` is only the name that the process has.
+    /// - `pmix`: `auto`, `always` or `never`: whether the nodes serve PMIx to the processes of the group. `auto`, the
+    ///   default, serves programs that need it or may need it.
+    /// - `pmix-parent`: the rank of the process that spawns it by PMIx.
     /// - `soft`: acceptable numbers of processes, such as `2,4:8:2`; the largest one up to `count` is started.
     pub info: Vec<(String, Vec<u8>)>,
 }
@@ -138,6 +141,27 @@ impl Readers {
     }
 }
 
+/// Whether processes need a PMIx server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum PmixNeed {
+    /// They do not, or must not have one.
+    #[default]
+    No,
+    /// They run programs that may load a library which needs one.
+    Maybe,
+    /// A program is linked with such a library, or the user has requested the server.
+    Sure,
+}
+
+/// How the nodes of a group serve PMIx to its processes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PmixPlan {
+    /// Whether the processes must not be started without the server.
+    pub required: bool,
+    /// The nodes of the group with the names that PMIx has for their hosts: all different.
+    pub hosts: Vec<(Id, String)>,
+}
+
 /// Processes of consecutive ranks on one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
@@ -170,6 +194,8 @@ pub struct Layout {
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The processes that read the standard input of the head.
     pub input: Readers,
+    /// How the nodes serve PMIx, if they do.
+    pub pmix: Option<PmixPlan>,
 }
 
 impl Layout {
@@ -280,6 +306,7 @@ mod tests {
             on_death: OnDeath::Notify,
             preputs: Vec::new(),
             input: Readers::None,
+            pmix: None,
         };
         assert_eq!(layout.cpus_on(4), [(0, "0-1"), (6, "2,3")].into());
         assert_eq!(layout.cpus_on(9), [(5, "7")].into());

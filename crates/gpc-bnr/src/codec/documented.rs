@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
-use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
+use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
 /// Bytes from words: `5` is a byte, `5w` has 4 bytes, `5l` has 8, and `abc` is a text with its length.
@@ -104,8 +104,9 @@ fn values_stand_as_documented() {
     is(Purpose::Fence, "0");
     let stamp = Stamp { clock: 1, member: member(2, 3), number: 4 };
     let entry = Entry { database: "db".into(), pair: pair(), stamp };
-    let brought = Brought { entries: vec![entry], after: BTreeSet::from([meeting()]) };
-    is(brought, &format!("1w db key value 1l 2w 3w 4l 1w {MEETING}"));
+    let brought =
+        Brought { entries: vec![entry], after: BTreeSet::from([meeting()]), data: b"data".to_vec() };
+    is(brought, &format!("1w db key value 1l 2w 3w 4l 1w {MEETING} data"));
     is(Client::Process(member(1, 2)), "0 1w 2w");
     is(Client::Tool(3), "1 3l");
     let blocks =
@@ -119,8 +120,9 @@ fn values_stand_as_documented() {
         on_death: OnDeath::Notify,
         preputs: vec![(b"key".to_vec(), b"value".to_vec())],
         input: Readers::First,
+        pmix: Some(PmixPlan { required: true, hosts: vec![(7, "host".into())] }),
     };
-    is(layout, &format!("4w 1 3w db 1w {SPEC} 2w 7w 0w 0w 2w 8w 0w 2w 1w 1 1w key value 1"));
+    is(layout, &format!("4w 1 3w db 1w {SPEC} 2w 7w 0w 0w 2w 8w 0w 2w 1w 1 1w key value 1 1 1 1w 7w host"));
 }
 
 fn limits() -> (Limits, &'static str) {
@@ -184,6 +186,11 @@ fn requests_stand_as_documented() {
     is(Request::Fence { over, limit, tag: b"tag".to_vec() }, &format!("22 {SET} 1 8l tag"));
     is(Request::Abort { code: 7, message: "text".into() }, "23 7 text");
     is(Request::Limits, "24");
+    let exchange =
+        Request::Exchange { over: set(), limit: None, tag: b"tag".to_vec(), data: b"data".to_vec() };
+    is(exchange, &format!("25 {SET} 0 tag data"));
+    is(Request::Fetch(member(1, 2)), "26 1w 2w");
+    is(Request::Layout(group), "27 4w");
 }
 
 #[test]
@@ -210,6 +217,18 @@ fn answers_stand_as_documented() {
     is(Answer::Groups(vec![group]), &format!("9 1w {words}"));
     let (bounds, words) = limits();
     is(Answer::Limits(bounds), &format!("10 {words}"));
+    let layout = Layout {
+        group: GroupId(4),
+        parent: None,
+        database: "db".into(),
+        specs: Vec::new(),
+        blocks: Vec::new(),
+        on_death: OnDeath::Kill,
+        preputs: Vec::new(),
+        input: Readers::None,
+        pmix: None,
+    };
+    is(Answer::Layout(layout.into()), "11 4w 0 db 0w 0w 0 0w 0 0");
     let states = [
         GroupState::Open,
         GroupState::Starting,
@@ -252,8 +271,9 @@ fn orders_and_reports_stand_as_documented() {
     is(Order::Status(Some(group)), "16 1 4w");
     is(Order::End, "17");
     is(Order::Missing { meeting: meeting(), purpose: purpose() }, &format!("19 {MEETING} 1"));
+    is(Order::Fetch(member(1, 2)), "20 1w 2w");
     is(Report::Done, "0");
-    is(Report::Entries(Brought::default()), "1 0w 0w");
+    is(Report::Entries(Brought::default()), "1 0w 0w 0w");
     is(Report::Started(vec![(1, Ok(2)), (3, Err(-4))]), "2 2w 1w 1 2w 3w 0 -4w");
     is(Report::Found(Some(b"value".to_vec())), "3 1 value");
     is(Report::Pairs(vec![pair()]), "4 1w key value");
@@ -264,5 +284,7 @@ fn orders_and_reports_stand_as_documented() {
     is(Report::NotStarted(vec![(vec![1], why)]), "7 1w 1w 1w 2w 127 host why");
     is(Report::Missing(vec![member(1, 2)], 3), "8 1w 1w 2w 3l");
     is(Report::Host("host".into()), "9 host");
-    is(Report::Port(0x201), "10 1 2");
+    for (number, need) in [PmixNeed::No, PmixNeed::Maybe, PmixNeed::Sure].into_iter().enumerate() {
+        is(Report::Checked { port: Some(0x201), pmix: need }, &format!("11 1 1 2 {number}"));
+    }
 }

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
-use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
+use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -91,9 +91,11 @@ fn readers() -> impl Strategy<Value = Readers> {
 fn layout() -> impl Strategy<Value = Layout> {
     let blocks = vec((any::<u32>(), any::<prop::sample::Index>(), 1..1000_u32), 0..4);
     let preputs = vec((bytes(), bytes()), 0..3);
-    let rest = (on_death(), preputs, readers());
+    let plan = (any::<bool>(), vec((any::<u32>(), text()), 0..3));
+    let plan = option::of(plan.prop_map(|(required, hosts)| PmixPlan { required, hosts }));
+    let rest = (on_death(), preputs, readers(), plan);
     (group(), option::of(group()), text(), vec(spec(), 1..3), blocks, rest).prop_map(
-        |(group, parent, database, specs, blocks, (on_death, preputs, input))| {
+        |(group, parent, database, specs, blocks, (on_death, preputs, input, pmix))| {
             let mut first = 0;
             let block = |(node, spec, count): (u32, prop::sample::Index, u32)| {
                 let block = Block { node, spec: spec.index(specs.len()) as u32, first, count };
@@ -101,7 +103,7 @@ fn layout() -> impl Strategy<Value = Layout> {
                 block
             };
             let blocks = blocks.into_iter().map(block).collect();
-            Layout { group, parent, database, specs, blocks, on_death, preputs, input }
+            Layout { group, parent, database, specs, blocks, on_death, preputs, input, pmix }
         },
     )
 }
@@ -142,6 +144,14 @@ fn request() -> impl Strategy<Value = Request> {
         bytes().prop_map(Request::Lookup),
         (set(), limit(), bytes()).prop_map(|(over, limit, tag)| Request::Fence { over, limit, tag }),
         (any::<u8>(), text()).prop_map(|(code, message)| Request::Abort { code, message }),
+        (set(), limit(), bytes(), bytes()).prop_map(|(over, limit, tag, data)| Request::Exchange {
+            over,
+            limit,
+            tag,
+            data
+        }),
+        member().prop_map(Request::Fetch),
+        group().prop_map(Request::Layout),
     ]
 }
 
@@ -211,6 +221,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         vec(pair(), 0..3).prop_map(Answer::Pairs),
         vec(group_status(), 0..2).prop_map(Answer::Groups),
         limits().prop_map(Answer::Limits),
+        layout().prop_map(|layout| Answer::Layout(layout.into())),
     ]
 }
 
@@ -227,7 +238,7 @@ fn brought() -> impl Strategy<Value = Brought> {
     let stamp = stamp.prop_map(|(clock, member, number)| Stamp { clock, member, number });
     let entry = (text(), pair(), stamp).prop_map(|(database, pair, stamp)| Entry { database, pair, stamp });
     let after = proptest::collection::btree_set(meeting(), 0..3);
-    (vec(entry, 0..3), after).prop_map(|(entries, after)| Brought { entries, after })
+    (vec(entry, 0..3), after, bytes()).prop_map(|(entries, after, data)| Brought { entries, after, data })
 }
 
 fn order() -> impl Strategy<Value = Order> {
@@ -265,6 +276,7 @@ fn order() -> impl Strategy<Value = Order> {
         (client, request()).prop_map(|(client, request)| Order::AtHead { client, request }),
         option::of(group()).prop_map(Order::Status),
         (meeting(), purpose()).prop_map(|(meeting, purpose)| Order::Missing { meeting, purpose }),
+        member().prop_map(Order::Fetch),
     ]
 }
 
@@ -279,6 +291,7 @@ fn start_error() -> impl Strategy<Value = StartError> {
 
 fn report() -> impl Strategy<Value = Report> {
     let started = prop_oneof![any::<u32>().prop_map(Ok), any::<i32>().prop_map(Err)];
+    let need = select(vec![PmixNeed::No, PmixNeed::Maybe, PmixNeed::Sure]);
     prop_oneof![
         Just(Report::Done),
         brought().prop_map(Report::Entries),
@@ -290,7 +303,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(group_status(), 0..2).prop_map(Report::Groups),
         (vec(member(), 0..3), any::<u64>()).prop_map(|(members, more)| Report::Missing(members, more)),
         text().prop_map(Report::Host),
-        any::<u16>().prop_map(Report::Port),
+        (option::of(any::<u16>()), need).prop_map(|(port, pmix)| Report::Checked { port, pmix }),
     ]
 }
 
@@ -446,6 +459,7 @@ fn the_ranks_of_a_group_have_no_gap() {
             on_death: OnDeath::Kill,
             preputs: Vec::new(),
             input: Readers::None,
+            pmix: None,
         };
         decode_order(&encode_order(&Order::Start(layout.into())))
     };

@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
-use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
+use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
 /// Implements the encoding of a struct: its fields, in this order.
@@ -108,12 +108,18 @@ choice!(Readers, "no processes read like that", {
     3 = Rank(rank),
 });
 record!(Block { node, spec, first, count });
+choice!(PmixNeed, "processes need PMIx in no such way", {
+    0 = No,
+    1 = Maybe,
+    2 = Sure,
+});
+record!(PmixPlan { required, hosts });
 
 /// Decoding checks that the ranks have no gap and that each block refers to an existing spec. Users of a layout may
 /// rely on both.
 impl Coded for Layout {
     fn put(&self, out: &mut Writer) {
-        let Layout { group, parent, database, specs, blocks, on_death, preputs, input } = self;
+        let Layout { group, parent, database, specs, blocks, on_death, preputs, input, pmix } = self;
         group.put(out);
         parent.put(out);
         database.put(out);
@@ -122,6 +128,7 @@ impl Coded for Layout {
         on_death.put(out);
         preputs.put(out);
         input.put(out);
+        pmix.put(out);
     }
 
     fn get(bytes: &mut Fields<'_>) -> Result<Layout, CodecError> {
@@ -134,6 +141,7 @@ impl Coded for Layout {
             on_death: Coded::get(bytes)?,
             preputs: Coded::get(bytes)?,
             input: Coded::get(bytes)?,
+            pmix: Coded::get(bytes)?,
         };
         let mut size = 0_u32;
         for block in &layout.blocks {
@@ -176,6 +184,9 @@ choice!(Request, "there is no such request", {
     22 = Fence { over, limit, tag },
     23 = Abort { code, message },
     24 = Limits,
+    25 = Exchange { over, limit, tag, data },
+    26 = Fetch(member),
+    27 = Layout(group),
 });
 
 record!(MemberStatus { rank, node, pid, death });
@@ -201,6 +212,7 @@ choice!(Answer, "there is no such answer", {
     8 = Pairs(pairs),
     9 = Groups(groups),
     10 = Limits(limits),
+    11 = Layout(layout),
 });
 record!(Limits {
     key,
@@ -227,7 +239,7 @@ choice!(Purpose, "a meeting has no such purpose", {
 });
 record!(Stamp { clock, member, number });
 record!(Entry { database, pair, stamp });
-record!(Brought { entries, after });
+record!(Brought { entries, after, data });
 choice!(Order, "there is no such order", {
     0 = Begin { nodes, limits },
     1 = Watch,
@@ -249,6 +261,7 @@ choice!(Order, "there is no such order", {
     17 = End,
     18 = Check(layout),
     19 = Missing { meeting, purpose },
+    20 = Fetch(member),
 });
 choice!(Report, "there is no such report", {
     0 = Done,
@@ -261,5 +274,5 @@ choice!(Report, "there is no such report", {
     7 = NotStarted(failed),
     8 = Missing(members, more),
     9 = Host(host),
-    10 = Port(port),
+    11 = Checked { port, pmix },
 });

@@ -45,12 +45,14 @@ pub(super) struct Gathering {
 }
 
 /// A member that has arrived.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) serial: Serial,
     /// Puts before this number belong to the request.
     pub(super) mark: u64,
     pub(super) limit: TimerKey,
+    /// The data that it carries; it gets those of all members.
+    pub(super) data: Option<Vec<u8>>,
 }
 
 /// State of a collective request at its coordinator.

@@ -19,6 +19,7 @@ use super::sets::purpose_in;
 use super::timers::{PAUSE, Timer};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
@@ -138,14 +139,17 @@ impl Domain {
         }
         let mut all = Brought::default();
         for id in &collection.nodes {
-            let Brought { entries, after } = match replies.get(id) {
+            let Brought { entries, after, data } = match replies.get(id) {
                 Some(theirs) => theirs.clone(),
                 None => self.brought_here(meeting),
             };
             all.entries.extend(entries);
             all.after.extend(after);
+            all.data.extend(data);
         }
-        if let Err(fault) = self.databases.has_room(&all.entries, &self.settings.limits) {
+        let limits = &self.settings.limits;
+        let room = self.databases.has_room(&all.entries, limits).and_then(|()| check_data(&all.data, limits));
+        if let Err(fault) = room {
             return self.fail_meeting(meeting, fault);
         }
         let purpose = collection.purpose.clone();
@@ -325,6 +329,17 @@ impl Domain {
             }
         }
     }
+}
+
+/// # Errors
+/// The members of a fence bring more data than a database may have.
+fn check_data(data: &[u8], limits: &Limits) -> Result<(), Fault> {
+    if data.len() <= limits.database {
+        return Ok(());
+    }
+    let message =
+        format!("{} bytes of data in a fence of all members; at most {}", data.len(), limits.database);
+    Err(Fault::new(FaultKind::TooLarge, message))
 }
 
 fn first_of(set: &Set) -> Member {

@@ -33,6 +33,7 @@ impl Domain {
         for death in &news {
             self.notice(death);
         }
+        self.fetches_after_deaths(&news);
         let groups: BTreeSet<GroupId> = news.iter().map(|death| death.member.group).collect();
         for group in &groups {
             let abnormal = news.iter().filter(|death| death.member.group == *group);

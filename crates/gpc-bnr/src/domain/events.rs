@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::names::{GroupId, Member, Rank};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, Request};
-use crate::spec::Layout;
+use crate::spec::{Layout, PmixNeed};
 use crate::start_error::{StartError, StartFailure};
 
 /// Number of a request, chosen by its client.
@@ -70,6 +70,15 @@ pub enum Input {
         failed: Vec<(Vec<Rank>, StartError)>,
         /// A free port, if this is the node of rank 0 and a spec needs one.
         port: Option<u16>,
+        /// Whether the processes here need a PMIx server.
+        pmix: PmixNeed,
+    },
+    /// The PMIx server of this node has the data of a process, or cannot get them.
+    Fetched {
+        /// The number of [`Output::Fetch`].
+        number: u64,
+        /// The data.
+        data: Result<Vec<u8>, Fault>,
     },
     /// A process has ended.
     Ended {
@@ -129,6 +138,13 @@ pub enum Output {
     },
     /// Check whether the processes of a group on this node can be started; [`Input::Checked`] has the result.
     Check(Arc<Layout>),
+    /// Ask the PMIx server of this node for the data of a process here; [`Input::Fetched`] has them.
+    Fetch {
+        /// The number of the question.
+        number: u64,
+        /// The process.
+        member: Member,
+    },
     /// Start the processes of a group on this node; [`Input::Started`] has the result.
     Start(Arc<Layout>),
     /// Kill the remaining processes of a group here, by SIGTERM, then by SIGKILL; [`Input::Emptied`] follows.

@@ -8,7 +8,7 @@ use super::errno::IO;
 use super::pending::Requester;
 use crate::names::{GroupId, Rank, Set};
 use crate::request::{GroupState, Pair};
-use crate::spec::{LEFT_OUT, Layout, OnDeath, Readers, Spec};
+use crate::spec::{LEFT_OUT, Layout, OnDeath, PmixNeed, Readers, Spec};
 
 /// Most groups in one status answer.
 pub(super) const SHOWN_MAX: usize = 4096;
@@ -68,6 +68,8 @@ pub(super) struct Start {
     pub(super) checked: bool,
     /// A free port of the node of rank 0.
     pub(super) port: Option<u16>,
+    /// Whether a node has processes that need a PMIx server.
+    pub(super) pmix: PmixNeed,
     pub(super) pids: BTreeMap<Rank, u32>,
     pub(super) errors: BTreeMap<Rank, i32>,
     /// Whether the errors forbid that the others run.

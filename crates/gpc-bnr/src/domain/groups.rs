@@ -190,6 +190,9 @@ impl Domain {
             let address = self.settings.addresses.get(&node).map_or(LOOPBACK, String::as_str);
             Arc::make_mut(&mut layout).add_master(address, port);
         }
+        if let Some(plan) = self.pmix_plan(&layout, known.start.pmix) {
+            Arc::make_mut(&mut layout).pmix = Some(plan);
+        }
         let Ok(known) = self.group_mut(group) else { return };
         known.start.checked = true;
         known.layout = Some(layout.clone());
@@ -233,6 +236,7 @@ impl Domain {
             on_death: known.plan.on_death,
             preputs: known.plan.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
             input: known.plan.input,
+            pmix: None,
         })
     }
 
@@ -267,10 +271,12 @@ impl Domain {
         let fails = !(layout.starts_partly() && report.is_err());
         let unsaid = match report {
             Ok(Report::Done) if !checked => return,
-            Ok(Report::Port(port)) if !checked => {
+            Ok(Report::Checked { port, pmix }) if !checked => {
+                let Ok(known) = self.group_mut(group) else { return };
+                known.start.pmix = known.start.pmix.max(pmix);
                 // Only the node of rank 0 knows its ports.
                 if layout.needs_port_at(id) {
-                    self.group_mut(group).into_iter().for_each(|known| known.start.port = Some(port));
+                    known.start.port = port;
                 }
                 return;
             }

@@ -44,7 +44,13 @@ impl Domain {
             Request::Put { database, pair, .. } => self.put_at_head(&database, pair, client),
             Request::Get { database, key } => return self.get_at_head(requester, database, key),
             Request::Iterate(database) => return self.iterate_at_head(requester, database),
-            Request::Init | Request::Finalize | Request::Fence { .. } | Request::Limits => {
+            Request::Fetch(member) => return self.fetch_at_head(requester, member),
+            Request::Layout(group) => self.layout_of(group),
+            Request::Init
+            | Request::Finalize
+            | Request::Fence { .. }
+            | Request::Exchange { .. }
+            | Request::Limits => {
                 Err(Fault::new(FaultKind::Unsupported, "that is asked of a process's own node"))
             }
         };

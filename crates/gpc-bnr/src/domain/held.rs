@@ -27,6 +27,7 @@ impl Domain {
             ("requests of clients", self.pending.requests.values().map(|serials| serials.len()).sum()),
             ("orders to this node", orders.count()),
             ("puts that wait for the head", self.pending.puts.len()),
+            ("questions to the PMIx server", self.pending.fetches.pending.len()),
             ("calls of the domain", self.outgoing.purposes().filter(|purpose| !watches(purpose)).count()),
             ("timers", timers.count()),
             ("bounded timers", self.timers.bounded()),

@@ -69,6 +69,7 @@ mod tests {
             on_death: OnDeath::Kill,
             preputs: Vec::new(),
             input: Readers::None,
+            pmix: None,
         };
         process_mapping(&layout).map(|text| String::from_utf8(text).unwrap())
     }

@@ -22,6 +22,10 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client};
 
+/// Most bytes of data that one member brings to a fence. Open MPI's ranks commit some hundred bytes each, and a node
+/// brings those of all its members at once.
+const DATA_MAX: usize = 16 << 20;
+
 impl Domain {
     /// Merges two groups; the caller is in the first. All members of both groups use the same set and tag, whichever
     /// group they belong to.
@@ -64,6 +68,35 @@ impl Domain {
         }
     }
 
+    /// As [`enter`](Self::enter), for a fence to which the member brings data.
+    pub(super) fn exchange(
+        &mut self,
+        client: Client,
+        serial: Serial,
+        (set, tag): (Set, &[u8]),
+        data: Vec<u8>,
+        limit: Option<Duration>,
+    ) {
+        if data.len() > DATA_MAX {
+            let message =
+                format!("{} bytes of data in a fence; a member brings at most {DATA_MAX}", data.len());
+            return self.answer(client, serial, Err(Fault::new(FaultKind::TooLarge, message)));
+        }
+        match self.try_enter(client, serial, set, tag, Purpose::Fence, limit) {
+            Ok(meeting) => {
+                let gathering = self.collective.meetings.get_mut(&meeting);
+                let entered = gathering.map(|gathering| &mut gathering.entered);
+                if let (Some(entered), Client::Process(member)) = (entered, client)
+                    && let Some(waiter) = entered.get_mut(&member)
+                {
+                    waiter.data = Some(data);
+                }
+                self.advance(&meeting);
+            }
+            Err(fault) => self.answer(client, serial, Err(fault)),
+        }
+    }
+
     fn try_enter(
         &mut self,
         client: Client,
@@ -91,7 +124,7 @@ impl Domain {
         }
         let due = self.now.saturating_add(limit.unwrap_or(self.settings.limits.fence));
         let limit = self.timers.at(due, Timer::Limit(meeting.clone(), member));
-        let waiter = Waiter { serial, mark: self.log_mark(member), limit };
+        let waiter = Waiter { serial, mark: self.log_mark(member), limit, data: None };
         let expected = self.members_here(&meeting.set, &purpose);
         let gathering = self
             .collective
@@ -211,6 +244,7 @@ impl Domain {
                 brought.entries.extend(process.log.since(&meeting.set, waiter.mark).cloned());
                 brought.after.extend(process.log.after(meeting).cloned());
             }
+            brought.data.extend(waiter.data.iter().flatten());
         }
         brought
     }
@@ -365,12 +399,18 @@ impl Domain {
                 Err(fault) => Err(fault.clone()),
             };
             let failed = answer.is_err();
+            let mut data = Vec::new();
             if let Ok((brought, answer)) = outcome.clone() {
+                data = brought.data;
                 self.bring(meeting, &gathering, brought.entries, &answer);
             }
             for (member, waiter) in gathering.entered {
                 self.timers.cancel(waiter.limit);
-                self.answer(Client::Process(member), waiter.serial, answer.clone());
+                let answer = match (&answer, waiter.data) {
+                    (Ok(Answer::Done), Some(_)) => Ok(Answer::Value(data.clone())),
+                    (answer, _) => answer.clone(),
+                };
+                self.answer(Client::Process(member), waiter.serial, answer);
             }
             if !failed {
                 return self.retry_after_merge(&gathering.purpose);

@@ -12,6 +12,7 @@ mod epochs;
 mod errno;
 mod events;
 mod faults;
+mod fetch;
 mod group;
 mod groups;
 mod head;
@@ -150,7 +151,8 @@ impl Domain {
             Input::Order { token, root, order } => self.order(token, root, order),
             Input::Cancelled(token) => self.cancelled(token),
             Input::Called { call, reports } => self.called(call, reports),
-            Input::Checked { group, failed, port } => self.checked(group, failed, port),
+            Input::Checked { group, failed, port, pmix } => self.checked(group, failed, (port, pmix)),
+            Input::Fetched { number, data } => self.fetched(number, data),
             Input::Started { group, ranks } => self.started(group, &ranks),
             Input::Ended { member, exit } => self.ended(member, exit),
             Input::Emptied(group) => self.emptied(group),

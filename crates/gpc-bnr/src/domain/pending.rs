@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::events::{Serial, Token};
+use crate::names::Member;
 use crate::order::Meeting;
 use crate::request::{Client, Pair};
 
@@ -16,6 +17,15 @@ pub(super) struct Pending {
     /// Puts into databases without a copy here: the head is asked whether the database exists.
     pub(super) puts: BTreeMap<u64, PendingPut>,
     next_put: u64,
+    /// Questions to the PMIx server of this node.
+    pub(super) fetches: Fetches,
+}
+
+/// Questions for the data of processes here, and the receivers of the answers.
+#[derive(Default, Debug)]
+pub(super) struct Fetches {
+    pub(super) pending: BTreeMap<u64, (Member, Requester)>,
+    pub(super) next: u64,
 }
 
 /// Receiver of an answer.

@@ -82,11 +82,17 @@ impl Domain {
             Request::Merge { first, second, limit } => self.merge(client, serial, first, second, limit),
             Request::Fence { over, limit, tag } => {
                 if tag.first() == Some(&0) {
-                    let message = "a tag that begins with a zero byte is the domain's own";
-                    return self.settle(requester, Err(Fault::new(FaultKind::BadRequest, message)));
+                    return self.settle(requester, Err(own_tag()));
                 }
                 self.enter(client, serial, over, &tag, Purpose::Fence, limit);
             }
+            Request::Exchange { over, limit, tag, data } => {
+                if tag.first() == Some(&0) {
+                    return self.settle(requester, Err(own_tag()));
+                }
+                self.exchange(client, serial, (over, &tag), data, limit);
+            }
+            Request::Fetch(member) => self.fetch(requester, client, member),
             // The head's limits: it sent them when the domain began here.
             Request::Limits => self.settle(requester, Ok(Answer::Limits(self.settings.limits))),
             Request::Size(group) => match self.local.groups.get(&group) {
@@ -189,9 +195,11 @@ impl Domain {
         let limits = &self.settings.limits;
         let limit = match request {
             // These wait for processes to start or end.
-            Request::SpawnMultiple { .. } | Request::Close { .. } | Request::Kill(_) | Request::Size(_) => {
-                limits.fence.max(limits.ask)
-            }
+            Request::SpawnMultiple { .. }
+            | Request::Close { .. }
+            | Request::Kill(_)
+            | Request::Fetch(_)
+            | Request::Size(_) => limits.fence.max(limits.ask),
             _ => limits.ask,
         };
         let order = Arc::new(Order::AtHead { client, request });
@@ -223,6 +231,7 @@ impl Domain {
             Order::Watch => return self.accept_watch(token),
             Order::End => return self.end(Some(token)),
             Order::AtHead { client, request } => return self.at_head(token, client, request),
+            Order::Fetch(member) => return self.fetch_here(Requester::Order(token), member),
             Order::Find { database, key } => {
                 let value = self.databases.get(&database).and_then(|copy| copy.get(&key)).cloned();
                 return self.report(token, Report::Found(value));
@@ -493,6 +502,7 @@ impl Domain {
             }
         }
         self.pending.puts.clear();
+        self.refuse_fetches();
     }
 
     /// Replies to all pending orders except those that `but` selects.
@@ -514,10 +524,14 @@ impl Domain {
     }
 }
 
+fn own_tag() -> Fault {
+    Fault::new(FaultKind::BadRequest, "a tag that begins with a zero byte is the domain's own")
+}
+
 /// The reply to an order that is not carried out.
 fn no_report(order: &Order) -> Report {
     match order {
-        Order::AtHead { .. } => Report::Answer(Err(domain_ended())),
+        Order::AtHead { .. } | Order::Fetch(_) => Report::Answer(Err(domain_ended())),
         Order::Start(_) => Report::Started(Vec::new()),
         Order::Find { .. } => Report::Found(None),
         Order::List(_) => Report::Pairs(Vec::new()),

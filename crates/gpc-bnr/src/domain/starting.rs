@@ -16,7 +16,7 @@ use crate::exit::{Death, Exit};
 use crate::names::{GroupId, Member, Rank};
 use crate::order::Report;
 use crate::request::{GroupState, GroupStatus, MemberStatus, Pair};
-use crate::spec::Layout;
+use crate::spec::{Layout, PmixNeed};
 use crate::start_error::{StartError, by_reason};
 
 impl Domain {
@@ -37,13 +37,12 @@ impl Domain {
         &mut self,
         group: GroupId,
         failed: Vec<(Vec<Rank>, StartError)>,
-        port: Option<u16>,
+        (port, pmix): (Option<u16>, PmixNeed),
     ) {
         let Some(origin) = self.local.checks.remove(&group) else { return };
-        let report = match port {
-            _ if !failed.is_empty() => Report::NotStarted(failed),
-            Some(port) => Report::Port(port),
-            None => Report::Done,
+        let report = match failed.is_empty() {
+            false => Report::NotStarted(failed),
+            true => Report::Checked { port, pmix },
         };
         self.send_report(origin, group, report);
     }

@@ -27,7 +27,7 @@ use crate::names::{GroupId, Member, Rank};
 use crate::order::Order;
 use crate::protocol::Conversation;
 use crate::request::{Answer, Client};
-use crate::spec::{Block, Layout};
+use crate::spec::{Block, Layout, PmixNeed};
 use crate::start_error::StartError;
 use crate::supervisor::{Recipients, Supervisor, SupervisorOrder};
 
@@ -61,6 +61,10 @@ impl Engine {
                 None => {}
             },
             Output::Check(layout) => self.check(&layout),
+            Output::Fetch { number, member } => {
+                let fault = Fault::new(FaultKind::Unsupported, format!("{member} has no PMIx server"));
+                self.inputs.push_back(Input::Fetched { number, data: Err(fault) });
+            }
             Output::Start(layout) => self.start(layout),
             Output::Kill { group, grace } => self.kill(group, grace),
             Output::Signal(group, signal) => {
@@ -188,7 +192,7 @@ impl Engine {
                 None
             }
         };
-        self.inputs.push_back(Input::Checked { group, failed, port });
+        self.inputs.push_back(Input::Checked { group, failed, port, pmix: PmixNeed::No });
     }
 
     pub(super) fn begin(&mut self, member: Member, prepared: PreparedProcess) -> io::Result<()> {

@@ -252,6 +252,8 @@ impl World {
                 }
             }
             Output::Check(layout) => self.check(id, &layout),
+            // No program of the simulator asks for the data of a process.
+            Output::Fetch { .. } => {}
             Output::Start(layout) => self.start(id, layout),
             Output::Kill { group, grace } => {
                 self.see(Seen::Kills { id, group });

@@ -23,6 +23,7 @@ use crate::domain::{Input, Serial};
 use crate::fault;
 use crate::names::{GroupId, Member};
 use crate::request::{Answer, Client};
+use crate::spec::PmixNeed;
 
 /// The client at the head that starts everything.
 pub(super) const TOOL: Client = Client::Tool(0);
@@ -256,7 +257,7 @@ impl World {
             Event::Wakes(id, _, which) => self.wakes(id, which),
             Event::Killed(id, _, group, signal) => self.killed(id, group, signal),
             Event::Checked(id, _, group, failed) => {
-                self.input(id, Input::Checked { group, failed, port: None });
+                self.input(id, Input::Checked { group, failed, port: None, pmix: PmixNeed::No });
             }
             Event::Started(id, _, group) => self.started(id, group),
             Event::Gone(id, _, client) => {

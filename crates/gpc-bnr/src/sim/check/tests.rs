@@ -124,6 +124,7 @@ fn layout() -> Arc<Layout> {
         on_death: OnDeath::Kill,
         preputs: Vec::new(),
         input: Readers::None,
+        pmix: None,
     })
 }
 

@@ -5,3 +5,4 @@ mod groups;
 mod limits;
 mod meetings;
 mod nodes;
+mod pmix;

@@ -10,7 +10,9 @@ use gpc_bnr::domain::{CallNumber, Domain, Input, Output, Serial, Settings, Token
 use gpc_bnr::names::{GroupId, Member, Rank};
 use gpc_bnr::order::{Order, Report};
 use gpc_bnr::request::{Answer, Client, Pair, Request};
-use gpc_bnr::{Death, Exit, Fault, FaultKind, Layout, Limits, OnDeath, Spec, StartError, StartFailure};
+use gpc_bnr::{
+    Death, Exit, Fault, FaultKind, Layout, Limits, OnDeath, PmixNeed, Spec, StartError, StartFailure,
+};
 
 pub(crate) const TOOL: Client = Client::Tool(0);
 const NAME: &str = "0123456789abcdef";
@@ -65,6 +67,10 @@ pub(crate) struct Nodes {
     pub(crate) begun: Vec<(Id, String)>,
     /// The free ports that nodes find at a check.
     pub(crate) ports: BTreeMap<Id, u16>,
+    /// What nodes find at a check about the need of PMIx.
+    pub(crate) pmix: PmixNeed,
+    /// Questions to the PMIx servers of nodes.
+    pub(crate) fetches: Vec<(Id, u64, Member)>,
     /// Failed starts that the head has reported.
     pub(crate) failures: Vec<StartFailure>,
     /// Selects orders that are delayed until the test delivers them.
@@ -113,6 +119,8 @@ impl Nodes {
             lies: None,
             begun: Vec::new(),
             ports: BTreeMap::new(),
+            pmix: PmixNeed::No,
+            fetches: Vec::new(),
             failures: Vec::new(),
             holds: |_| false,
             held: Vec::new(),
@@ -163,6 +171,7 @@ impl Nodes {
             }
             Output::Cancel(call) => drop(self.transit.flights.remove(&(id, call))),
             Output::Report { token, report } => self.report(id, token, report),
+            Output::Fetch { number, member } => self.fetches.push((id, number, member)),
             Output::Check(layout) => {
                 let unfit = layout.ranks_on(id).filter_map(|rank| Some((rank, *self.unfit.get(&rank)?)));
                 let mut failed: Vec<_> = unfit.map(|(rank, errno)| (vec![rank], error(errno))).collect();
@@ -171,7 +180,8 @@ impl Nodes {
                     failed.truncate(1);
                 }
                 let port = self.ports.get(&id).copied();
-                self.inputs.push_back((id, Input::Checked { group: layout.group, failed, port }));
+                self.inputs
+                    .push_back((id, Input::Checked { group: layout.group, failed, port, pmix: self.pmix }));
             }
             Output::Start(layout) => {
                 let ranks: Vec<Rank> = layout.ranks_on(id).collect();

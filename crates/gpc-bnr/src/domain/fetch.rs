@@ -1,0 +1,163 @@
+//! What the PMIx servers of the nodes need from the domain: the data of a process at another node, the layout of
+//! a group elsewhere, and the names of hosts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chained_gpc::trees::Id;
+
+use super::faults::{domain_ended, no_group};
+use super::outgoing::CallPurpose;
+use super::pending::Requester;
+use super::{Domain, Output};
+use crate::exit::Death;
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member};
+use crate::order::Order;
+use crate::request::{Answer, Client, Request};
+use crate::spec::{Layout, PmixNeed, PmixPlan};
+
+/// Most questions to the server of this node that wait. A process asks for each of its peers at most once.
+const FETCHES_MAX: usize = 1 << 16;
+
+impl Domain {
+    /// Asks the node of a process for the data that the process has committed.
+    pub(super) fn fetch(&mut self, requester: Requester, client: Client, member: Member) {
+        match self.layout(member.group).map(|layout| layout.node_of(member.rank)) {
+            Some(node) => self.fetch_from(requester, member, node),
+            None if self.head.is_some() => self.settle(requester, Err(no_group(member.group))),
+            None => self.ask_head(requester, client, Request::Fetch(member)),
+        }
+    }
+
+    /// The same for a node that does not know the group.
+    pub(super) fn fetch_at_head(&mut self, requester: Requester, member: Member) {
+        match self.layout(member.group).map(|layout| layout.node_of(member.rank)) {
+            Some(node) => self.fetch_from(requester, member, node),
+            None => self.settle(requester, Err(no_group(member.group))),
+        }
+    }
+
+    fn fetch_from(&mut self, requester: Requester, member: Member, node: Option<Id>) {
+        let Some(node) = node else {
+            let message = format!("there is no {member}");
+            return self.settle(requester, Err(Fault::new(FaultKind::NoMember, message)));
+        };
+        if node == self.me() {
+            return self.fetch_here(requester, member);
+        }
+        // The process may commit late: as late as its peers wait in a collective request.
+        let limit = self.settings.limits.fence;
+        self.call(vec![node], Arc::new(Order::Fetch(member)), false, limit, CallPurpose::Ask(requester));
+    }
+
+    /// Asks the server of this node.
+    pub(super) fn fetch_here(&mut self, requester: Requester, member: Member) {
+        if !self.is_alive_here(member) {
+            let message = format!("{member} does not run on node {}", self.me());
+            return self.settle(requester, Err(Fault::new(FaultKind::NoMember, message)));
+        }
+        if self.pending.fetches.pending.len() >= FETCHES_MAX {
+            let message =
+                format!("{FETCHES_MAX} requests for the data of processes of one node wait already");
+            return self.settle(requester, Err(Fault::new(FaultKind::TooLarge, message)));
+        }
+        let number = self.pending.fetches.next;
+        self.pending.fetches.next += 1;
+        self.pending.fetches.pending.insert(number, (member, requester));
+        self.outputs.push_back(Output::Fetch { number, member });
+    }
+
+    /// The server of this node has answered.
+    pub(super) fn fetched(&mut self, number: u64, data: Result<Vec<u8>, Fault>) {
+        if let Some((_, requester)) = self.pending.fetches.pending.remove(&number) {
+            self.settle(requester, data.map(Answer::Value));
+        }
+    }
+
+    /// Processes have ended: their data come no more.
+    pub(super) fn fetches_after_deaths(&mut self, deaths: &[Death]) {
+        let dead: BTreeSet<Member> = deaths.iter().map(|death| death.member).collect();
+        let pending = self.pending.fetches.pending.iter();
+        let lost: Vec<u64> =
+            pending.filter(|(_, (member, _))| dead.contains(member)).map(|(number, _)| *number).collect();
+        for number in lost {
+            if let Some((member, requester)) = self.pending.fetches.pending.remove(&number) {
+                let message = format!("{member} has ended");
+                self.settle(requester, Err(Fault::new(FaultKind::MemberDied, message)));
+            }
+        }
+    }
+
+    /// The domain ends: answers all questions.
+    pub(super) fn refuse_fetches(&mut self) {
+        for (_, requester) in std::mem::take(&mut self.pending.fetches.pending).into_values() {
+            self.settle(requester, Err(domain_ended()));
+        }
+    }
+
+    /// At the head: the layout of a group that was started, without what its programs keep for themselves.
+    pub(super) fn layout_of(&self, group: GroupId) -> Result<Answer, Fault> {
+        let mut layout = Layout::clone(self.layout(group).ok_or_else(|| no_group(group))?);
+        for spec in &mut layout.specs {
+            spec.args.clear();
+            spec.env.clear();
+            spec.info.clear();
+        }
+        layout.preputs.clear();
+        Ok(Answer::Layout(Arc::new(layout)))
+    }
+
+    /// At the head: how the nodes serve PMIx to a group; `None` if they do not.
+    pub(super) fn pmix_plan(&self, layout: &Layout, need: PmixNeed) -> Option<PmixPlan> {
+        let hints = || layout.specs.iter().filter_map(|spec| spec.hint("pmix"));
+        let need = match hints().any(|hint| hint == b"always") {
+            true => PmixNeed::Sure,
+            false => need,
+        };
+        if need == PmixNeed::No || hints().any(|hint| hint == b"never") {
+            return None;
+        }
+        // A node has the same name in all groups.
+        let hosts = self.hosts_of(self.settings.nodes.clone()).into_iter();
+        let mut hosts = distinct(hosts.map(|(id, host)| (id, host.to_owned())).collect());
+        let nodes: BTreeSet<Id> = layout.nodes().into_iter().collect();
+        hosts.retain(|(id, _)| nodes.contains(id));
+        Some(PmixPlan { required: need == PmixNeed::Sure, hosts })
+    }
+}
+
+/// Gives nodes of the same host different names: libpmix takes nodes of one name for one node.
+fn distinct(hosts: Vec<(Id, String)>) -> Vec<(Id, String)> {
+    let known: BTreeSet<&str> = hosts.iter().map(|(_, host)| host.as_str()).collect();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut names = Vec::new();
+    for (id, host) in &hosts {
+        let mut name = host.clone();
+        // Terminates: each round makes the name longer, and the others are finite.
+        while taken.contains(&name) || name != *host && known.contains(name.as_str()) {
+            name = format!("{name}-{id}");
+        }
+        taken.insert(name.clone());
+        names.push((*id, name));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_one_host_have_names_of_their_own() {
+        let hosts = |names: &[&str]| -> Vec<(Id, String)> {
+            (0..).zip(names).map(|(id, name)| (id, (*name).to_owned())).collect()
+        };
+        let names = |given: &[&str]| -> Vec<String> {
+            distinct(hosts(given)).into_iter().map(|(_, name)| name).collect()
+        };
+        assert_eq!(names(&["a", "b"]), ["a", "b"]);
+        assert_eq!(names(&["a", "a", "a"]), ["a", "a-1", "a-2"]);
+        assert_eq!(names(&["a", "a", "a-1"]), ["a", "a-1-1", "a-1"], "a host may have such a name");
+    }
+}

@@ -1,0 +1,163 @@
+//! What the PMIx servers of the nodes need from the domain: fences with data, the data of one process, layouts.
+
+use std::time::Duration;
+
+use gpc_bnr::domain::{Input, Serial};
+use gpc_bnr::names::{GroupId, Set};
+use gpc_bnr::request::{Answer, Client, Request};
+use gpc_bnr::{Exit, Fault, FaultKind, Limits, OnDeath, PmixNeed, PmixPlan};
+
+use crate::domain::nodes::{Nodes, TOOL, member, process, says, spawn};
+
+fn exchange(group: GroupId, data: &[u8]) -> Request {
+    Request::Exchange { over: Set::Group(group), limit: None, tag: b"pmix".to_vec(), data: data.to_vec() }
+}
+
+fn fence(group: GroupId) -> Request {
+    Request::Fence { over: Set::Group(group), limit: None, tag: b"pmix".to_vec() }
+}
+
+/// A node stands in for its members: the first one of each carries the data of all.
+fn enter(nodes: &mut Nodes, group: GroupId, node: u32, data: &[u8]) -> [(Client, Serial); 2] {
+    let [first, second] = [process(group, 2 * node), process(group, 2 * node + 1)];
+    [(first, nodes.asks(first, exchange(group, data))), (second, nodes.asks(second, fence(group)))]
+}
+
+#[test]
+fn a_fence_returns_the_data_of_all_nodes_in_their_order() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(6, OnDeath::Kill);
+    for round in ["a", "b"] {
+        let mut asked = Vec::new();
+        for node in [2, 0, 1] {
+            assert!(asked.iter().all(|(client, serial)| nodes.answer(*client, *serial).is_none()));
+            asked.extend(enter(&mut nodes, group, node, format!("{round}{node}").as_bytes()));
+        }
+        let all = format!("{round}0{round}1{round}2").into_bytes();
+        for (at, (client, serial)) in asked.into_iter().enumerate() {
+            let expected = if at % 2 == 0 { Answer::Value(all.clone()) } else { Answer::Done };
+            assert_eq!(nodes.answer(client, serial), Some(Ok(expected)), "{client:?}");
+        }
+    }
+}
+
+#[test]
+fn data_of_a_fence_are_bounded() {
+    let mut limits = Limits::default();
+    limits.database = 10;
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    let group = nodes.group(4, OnDeath::Notify);
+    let one = nodes.refused(process(group, 0), exchange(group, &vec![0; (16 << 20) + 1]));
+    says(&one, FaultKind::TooLarge, "a member brings at most 16777216");
+    let asked = [enter(&mut nodes, group, 0, b"123456"), enter(&mut nodes, group, 1, b"12345")].concat();
+    for (client, serial) in asked {
+        let fault = nodes.answer(client, serial).unwrap().unwrap_err();
+        says(&fault, FaultKind::TooLarge, "11 bytes of data in a fence of all members; at most 10");
+    }
+    let own = Request::Exchange { over: Set::Group(group), limit: None, tag: vec![0], data: Vec::new() };
+    says(&nodes.refused(process(group, 0), own), FaultKind::BadRequest, "zero byte");
+}
+
+/// The members at another node count on their server, which has not called up yet.
+#[test]
+fn a_death_fails_a_fence_at_the_nodes_that_have_entered_and_at_those_that_enter_later() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    let early = enter(&mut nodes, group, 0, b"0");
+    nodes.ends(member(group, 3), Exit::Signal(9));
+    for (client, serial) in early {
+        says(&nodes.answer(client, serial).unwrap().unwrap_err(), FaultKind::MemberDied, "");
+    }
+    says(&nodes.refused(process(group, 2), exchange(group, b"1")), FaultKind::MemberDied, "");
+}
+
+#[test]
+fn the_data_of_a_process_come_from_its_node_whoever_asks() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(6, OnDeath::Notify);
+    let ask = |nodes: &mut Nodes, rank| nodes.asks(process(group, 0), Request::Fetch(member(group, rank)));
+    let (far, near) = (ask(&mut nodes, 5), ask(&mut nodes, 1));
+    let [(7, at_far, of_far), (3, at_near, of_near)] = nodes.fetches[..] else { panic!() };
+    assert_eq!((of_far, of_near), (member(group, 5), member(group, 1)));
+    nodes.input(7, Input::Fetched { number: at_far, data: Ok(b"five".to_vec()) });
+    assert_eq!(nodes.answer(process(group, 0), far), Some(Ok(Answer::Value(b"five".to_vec()))));
+    let fault = Fault::new(FaultKind::NotFound, "none");
+    nodes.input(3, Input::Fetched { number: at_near, data: Err(fault.clone()) });
+    assert_eq!(nodes.answer(process(group, 0), near), Some(Err(fault)));
+    // A second answer, and one to a question that no node has asked.
+    nodes.input(3, Input::Fetched { number: at_near, data: Ok(Vec::new()) });
+    nodes.input(3, Input::Fetched { number: 99, data: Ok(Vec::new()) });
+
+    says(&nodes.refused(process(group, 0), Request::Fetch(member(group, 6))), FaultKind::NoMember, "g1.6");
+    let unknown = Request::Fetch(member(GroupId(9), 0));
+    says(&nodes.refused(process(group, 0), unknown.clone()), FaultKind::NoGroup, "g9");
+    says(&nodes.refused(process(group, 4), unknown), FaultKind::NoGroup, "g9");
+}
+
+/// A node that does not run the group asks the head, which asks the node of the process.
+#[test]
+fn the_data_of_a_process_of_a_group_elsewhere_come_through_the_head() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let near = nodes.group(2, OnDeath::Notify);
+    let far = nodes.group(1, OnDeath::Notify);
+    let asked = nodes.asks(process(near, 1), Request::Fetch(member(far, 0)));
+    let (node, number, _) = nodes.fetches[0];
+    assert_eq!(node, 3);
+    nodes.input(node, Input::Fetched { number, data: Ok(b"far".to_vec()) });
+    assert_eq!(nodes.answer(process(near, 1), asked), Some(Ok(Answer::Value(b"far".to_vec()))));
+}
+
+#[test]
+fn a_process_that_ends_or_a_node_that_is_silent_fails_the_wait_for_its_data() {
+    let mut limits = Limits::default();
+    (limits.fence, limits.ask) = (Duration::from_secs(5), Duration::from_secs(5));
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    let group = nodes.group(4, OnDeath::Notify);
+    let asked = [1, 2, 3].map(|rank| nodes.asks(process(group, 0), Request::Fetch(member(group, rank))));
+    nodes.ends(member(group, 1), Exit::Code(0));
+    nodes.ends(member(group, 3), Exit::Signal(9));
+    let answer = |nodes: &Nodes, at: usize| nodes.answer(process(group, 0), asked[at]);
+    for at in [0, 2] {
+        says(&answer(&nodes, at).unwrap().unwrap_err(), FaultKind::MemberDied, "has ended");
+    }
+    assert_eq!(answer(&nodes, 1), None);
+    says(&nodes.refused(process(group, 0), Request::Fetch(member(group, 3))), FaultKind::NoMember, "g1.3");
+    nodes.after(Duration::from_secs(5));
+    says(&answer(&nodes, 1).unwrap().unwrap_err(), FaultKind::TimedOut, "");
+}
+
+#[test]
+fn the_nodes_of_a_group_serve_pmix_if_a_program_needs_it() {
+    let mut nodes = Nodes::named(&[3, 5], Limits::default(), |_| "same".into());
+    nodes.group(2, OnDeath::Kill);
+    assert_eq!(nodes.started[0].pmix, None);
+    for (need, required) in [(PmixNeed::Maybe, false), (PmixNeed::Sure, true)] {
+        nodes.pmix = need;
+        nodes.group(2, OnDeath::Kill);
+        let hosts = vec![(3, "same".to_owned()), (5, "same-5".to_owned())];
+        assert_eq!(nodes.started.last().unwrap().pmix, Some(PmixPlan { required, hosts }));
+    }
+    let hinted = |hint: &str| {
+        let Request::SpawnMultiple { mut specs, preputs, on_death, input } = spawn(1, OnDeath::Kill) else {
+            panic!()
+        };
+        specs[0].info.push(("pmix".into(), hint.as_bytes().to_vec()));
+        Request::SpawnMultiple { specs, preputs, on_death, input }
+    };
+    nodes.ask(TOOL, hinted("never")).unwrap();
+    assert_eq!(nodes.started.last().unwrap().pmix, None);
+    nodes.pmix = PmixNeed::No;
+    nodes.ask(TOOL, hinted("always")).unwrap();
+    let plan = PmixPlan { required: true, hosts: vec![(5, "same-5".to_owned())] };
+    assert_eq!(nodes.started.last().unwrap().pmix, Some(plan), "a node has the same name in all groups");
+}
+
+#[test]
+fn a_layout_is_told_without_what_its_programs_keep_for_themselves() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(3, OnDeath::Kill);
+    let Ok(Answer::Layout(layout)) = nodes.ask(process(group, 2), Request::Layout(group)) else { panic!() };
+    assert_eq!((layout.size(), layout.nodes()), (3, vec![3, 5]));
+    assert!(layout.specs.iter().all(|spec| spec.env.is_empty() && spec.args.is_empty()));
+    says(&nodes.refused(process(group, 0), Request::Layout(GroupId(9))), FaultKind::NoGroup, "g9");
+}
