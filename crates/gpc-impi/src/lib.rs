@@ -26,12 +26,14 @@
 //! | `server/joining`, `collecting` | from a connection to a client; COLL, DONE and FINI |
 //! | `server/check` | checks of values |
 //! | `server/event`, `failure` | events for observers; the first failure |
+//! | `client/exchange`, `incoming` | a session whose owner chooses the labels; commands within limits |
 //! | `client/machine`, `settings`, `values` | the session; settings, and their checks; the cluster's values as bytes |
 //! | `client/answers`, `learn`, `learned` | broadcasts, divided among the clients; what they mean; the result |
 //! | `client/learn_error` | inconsistent values |
 //! | `client/cluster`, `address` | a cluster; addresses of hosts and processes |
 //! | `client/event`, `fault` | events for observers; failures |
 //! | `session/connect`, `joining` | from a name to a socket; reads and writes until all clients are done |
+//! | `session/exchange`, `pipe` | a session whose owner chooses the labels; a connection that does not block |
 //! | `session/error` | errors |
 //! | `bootstrap/cluster`, `root_client` | gathers and announces within a cluster; the root as a client |
 //! | `bootstrap/answer`, `pending_call`, `variables` | the announcement; a waiting call; environment variables |

@@ -15,6 +15,8 @@ pub enum ClientStage {
     Impi,
     /// It has sent this label.
     At(Label),
+    /// It has joined, and all labels that it has sent were broadcast.
+    Between,
     /// It has sent DONE.
     Done,
     /// All clients are done.
@@ -61,6 +63,7 @@ impl fmt::Display for ClientStage {
             ClientStage::Auth => f.write_str("waiting for the server's choice of AUTH"),
             ClientStage::Impi => f.write_str("waiting for the number of clients (IMPI)"),
             ClientStage::At(label) => write!(f, "waiting for COLL {label}"),
+            ClientStage::Between => f.write_str("between two labels"),
             ClientStage::Done => f.write_str("waiting for DONE"),
             ClientStage::Over => f.write_str("after DONE"),
         }

@@ -168,6 +168,6 @@ fn late(stage: &ClientStage) -> &'static str {
         ClientStage::Auth => "; is it an IMPI server?",
         ClientStage::Impi => "; have all clients been started?",
         ClientStage::At(_) | ClientStage::Done => "; a client that does not go on keeps all others waiting",
-        ClientStage::Over => "",
+        ClientStage::Between | ClientStage::Over => "",
     }
 }

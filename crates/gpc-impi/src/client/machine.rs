@@ -7,14 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::answers::{Answer, Answers};
+use super::incoming::{self, Incoming, length};
 use super::{
     ClientEvent, ClientFault, ClientSettings, ClientSettingsError, ClientStage, LearnError, Learned,
     Violation, learn,
 };
 use crate::server::Rank;
-use crate::wire::{
-    CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, coll, command,
-};
+use crate::wire::{Command, Frame, Label, PRIVATE_MAJOR, coll, command};
 
 /// An input of the client.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ impl fmt::Debug for ClientOutput {
 #[derive(Debug)]
 pub struct Client {
     settings: ClientSettings,
-    reader: Reader,
+    incoming: Incoming,
     state: State,
     /// Number of clients, once it is known.
     size: u32,
@@ -68,10 +67,6 @@ pub struct Client {
     /// Whether all clients know the labels of this project.
     own_labels: bool,
     answers: Answers,
-    /// Bytes received from the server.
-    received: usize,
-    /// Number of unknown commands and labels, and of repeated client numbers, from the server.
-    needless: u32,
     outputs: VecDeque<ClientOutput>,
 }
 
@@ -92,19 +87,6 @@ enum State {
     Ended,
 }
 
-/// Longest list of all clients' versions: it is divided as soon as it arrives.
-const VERSIONS_MAX: usize = 1 << 20;
-
-/// Longest payload of an unknown command: a longer one is treated as garbage.
-const OTHER_MAX: usize = 1 << 20;
-
-/// Most unknown commands and labels. Each is an event, and an endless stream of them would keep the client busy until
-/// its time limit. An honest server sends only the clients' own labels.
-const NEEDLESS_MAX: u32 = 4096;
-
-/// Longest payload of a command with one number, or none.
-const COMMAND_MAX: usize = 64;
-
 impl Client {
     /// A session that begins by sending AUTH.
     ///
@@ -124,18 +106,15 @@ impl Client {
             }
         }
         let mut client = Client {
-            reader: Reader::new(),
+            incoming: Incoming::new(settings.bytes_max),
             state: State::Auth,
             size: 0,
             labels,
             own_labels: false,
             answers: Answers::new(),
-            received: 0,
-            needless: 0,
             outputs: VecDeque::new(),
             settings,
         };
-        client.reader.expect_raw(8);
         client.send(command(Command::Auth, &[client.settings.methods.mask()]));
         Ok(client)
     }
@@ -187,7 +166,7 @@ impl Client {
 
     /// Bytes of the server that are held.
     pub fn held(&self) -> usize {
-        self.reader.held() + self.answers.values().map(|answer| answer.values.len()).sum::<usize>()
+        self.incoming.held() + self.answers.values().map(|answer| answer.values.len()).sum::<usize>()
     }
 
     fn send(&mut self, bytes: Bytes) {
@@ -200,7 +179,7 @@ impl Client {
 
     fn fail(&mut self, fault: ClientFault) {
         self.state = State::Ended;
-        self.reader = Reader::new();
+        self.incoming = Incoming::new(0);
         self.answers.clear();
         self.outputs.push_back(ClientOutput::Failed(fault));
     }
@@ -208,24 +187,11 @@ impl Client {
     fn received(&mut self, mut bytes: &[u8]) {
         // Ends: each round consumes bytes, or ends the session.
         while !bytes.is_empty() && !matches!(self.state, State::Over | State::Ended) {
-            let left = self.settings.bytes_max.saturating_sub(self.received.saturating_add(8));
-            let most = |command| match command {
-                Command::Coll => left,
-                Command::Other(_) => left.min(OTHER_MAX),
-                _ => left.min(COMMAND_MAX),
-            };
-            let said = match self.reader.take(&mut bytes, most) {
+            let said = match self.incoming.take(&mut bytes) {
                 Ok(None) => Ok(()),
                 Ok(Some(Frame::Raw(chosen))) => self.chosen(&chosen),
-                Ok(Some(Frame::Command(command, payload))) => {
-                    self.received = self.received.saturating_add(8 + payload.len());
-                    match self.settings.bytes_max {
-                        // The limit may be exceeded by the head of a command without a payload.
-                        most if self.received > most => Err(Violation::Bytes(most).into()),
-                        _ => self.handle_command(command, payload),
-                    }
-                }
-                Err(error) => Err(Violation::from(error).into()),
+                Ok(Some(Frame::Command(command, payload))) => self.handle_command(command, payload),
+                Err(wrong) => Err(wrong.into()),
             };
             if let Err(Fault(fault)) = said {
                 let stage = self.stage();
@@ -237,16 +203,9 @@ impl Client {
         }
     }
 
-    /// Handles the server's choice of a method. The server does not answer the key; the second number of its choice is
-    /// ignored.
+    /// Handles the server's choice of a method.
     fn chosen(&mut self, chosen: &[u8]) -> Result<(), Fault> {
-        let which = chosen.first_chunk().map_or(u32::MAX, |which| u32::from_be_bytes(*which));
-        let methods = &self.settings.methods;
-        let (method, key) = match (which, &methods.key) {
-            (0, _) if methods.none => (Method::None, None),
-            (1, Some(key)) => (Method::Key, Some(Bytes::from_owner(key.bytes()))),
-            _ => return Err(Violation::Method { which, mask: methods.mask() }.into()),
-        };
+        let (method, key) = incoming::chosen(&self.settings.methods, chosen)?;
         self.event(ClientEvent::Auth(method));
         if let Some(key) = key {
             self.send(key);
@@ -258,8 +217,7 @@ impl Client {
 
     /// Counts input that a server may send, but need not.
     fn needless(&mut self) -> Result<(), Fault> {
-        self.needless += 1;
-        if self.needless > NEEDLESS_MAX { Err(Violation::Needless(NEEDLESS_MAX).into()) } else { Ok(()) }
+        Ok(self.incoming.needless()?)
     }
 
     fn handle_command(&mut self, command: Command, payload: Bytes) -> Result<(), Fault> {
@@ -280,13 +238,7 @@ impl Client {
 
     /// Handles the number of clients. A server may send it immediately, and again when all have joined.
     fn joined(&mut self, payload: &[u8]) -> Result<(), Fault> {
-        length(Command::Impi, 4, payload.len())?;
-        let number = payload.first_chunk().map_or(0, |number| i32::from_be_bytes(*number));
-        let rank = self.settings.rank;
-        let size = match u32::try_from(number) {
-            Ok(size @ 1..=CLIENTS_MAX) => size,
-            _ => return Err(Violation::Size(number).into()),
-        };
+        let (rank, size) = (self.settings.rank, incoming::clients(payload)?);
         if self.state != State::Impi {
             let before = self.size;
             return match before == size {
@@ -358,12 +310,8 @@ impl Client {
     /// in when they broadcast those. A label that was broadcast before may arrive at any time, too, with more clients:
     /// one of the others has sent it later. Each repetition adds a client, so a label has at most as many broadcasts as
     /// there are clients.
-    fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
-        let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
-            return Err(Violation::Coll(payload.len()).into());
-        };
-        let (label, mask) = (Label((head >> 32) as u32), head as u32);
-        let values = payload.split_off(8);
+    fn answered(&mut self, payload: Bytes) -> Result<(), Fault> {
+        let (label, mask, values) = incoming::broadcast(payload)?;
         let len = values.len();
         if Label::OWN.contains(&label) && !self.own_labels {
             self.event(ClientEvent::Unknown(label, len));
@@ -393,10 +341,6 @@ impl Client {
 
     fn may_be_answered(&self, label: Label, mask: u32, len: usize) -> Result<(), Fault> {
         let (rank, size) = (self.settings.rank, self.size);
-        if label == Label::C_VERSION && len > VERSIONS_MAX {
-            let (len, most) = (i32::try_from(len).unwrap_or(i32::MAX), VERSIONS_MAX);
-            return Err(Violation::from(FrameError { command: Command::Coll, len, most }).into());
-        }
         let own = mask >> rank & 1 == 1;
         let (says, sent) = (self.has_values(label), self.is_sent(label));
         let wrong = match label {
@@ -459,8 +403,4 @@ impl From<LearnError> for Fault {
     fn from(error: LearnError) -> Fault {
         Fault(Err(error))
     }
-}
-
-fn length(command: Command, expected: usize, found: usize) -> Result<(), Fault> {
-    if expected == found { Ok(()) } else { Err(Violation::Length { command, expected, found }.into()) }
 }

@@ -6,7 +6,9 @@
 
 mod connect;
 mod error;
+mod exchange;
 mod joining;
+mod pipe;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -18,6 +20,7 @@ use joining::{Joining, POLL_INTERVAL};
 use socket2::SockRef;
 
 pub use error::SessionError;
+pub use exchange::ExchangeSession;
 
 use crate::client::{Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, ClientStage, Learned};
 use crate::silence;

@@ -4,6 +4,7 @@
 
 mod bootstrap;
 mod client;
+mod exchange;
 mod peers;
 mod serve;
 mod server;
