@@ -40,6 +40,7 @@
 //! | a function that a call executes | [`Functions::func`], [`Request`], [`Reply`] |
 //! | replies merged on the way up, in list order | [`Functions::callback`] |
 //! | replies merged in the order of their arrival | [`Functions::commutative`] |
+//! | sums, minima and the like of arrays of numbers | [`Functions::reduction`], [`reduce`] |
 //! | one function that executes and merges | [`Functions::phased`] |
 //! | a reply later, from any thread or task | [`Functions::deferring`], [`Deferred`] |
 //! | data processed while they arrive | [`Functions::streaming`], [`Streaming`], [`Call::forward_first`] |
@@ -365,6 +366,7 @@ mod clocks;
 mod hint;
 mod launchers;
 pub mod link;
+pub mod reduce;
 pub mod runtime;
 #[cfg(feature = "snapshot")]
 mod snapshot;

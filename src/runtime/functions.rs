@@ -23,6 +23,7 @@ use super::stream::{self, DataReceiver, Factory, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
 use crate::link::peering::Proof;
+use crate::reduce::Reduction;
 use crate::wire::message::{Classes, Merging};
 use crate::wire::{CauseKind, Reason};
 
@@ -240,6 +241,27 @@ impl Functions {
         self.add(name, Code::Callback(Arc::new(callback))).map(|()| CallbackHandle::named(name))
     }
 
+    /// Registers a ready callback, such as a sum, under its [name](Reduction::name): see [`reduce`](crate::reduce). One
+    /// that is registered already is returned.
+    ///
+    /// # Errors
+    /// [`FunctionsError::OtherKind`] or [`Clash`](FunctionsError::Clash) if another function has the name.
+    pub fn reduction(&self, reduction: Reduction) -> Result<CallbackHandle, FunctionsError> {
+        let name = reduction.name();
+        let merge = move |_: &Request<'_>, child: &ChildReply<'_>, own: &mut Reply| {
+            let merged = reduction.merge(&mut own.data, child.data);
+            merged.map_err(|error| format!("the reply of id {}: {error}", child.from).into())
+        };
+        let callback = match self.callback(&name, merge) {
+            Err(FunctionsError::Duplicate(_)) => return self.named_callback(&name),
+            registered => registered?,
+        };
+        match reduction.is_commutative() {
+            true => self.commutative(callback),
+            false => Ok(callback),
+        }
+    }
+
     /// Declares that the result of a callback, or of a func with phases, is independent of the order of the replies. It
     /// then gets them in the order of their arrival, so a late child does not delay the others.
     ///
@@ -403,11 +425,16 @@ impl Functions {
         self.check_callback(handle).map(|()| handle)
     }
 
-    /// The registered names, in order.
+    /// The registered names, in order, without those of [reductions](Self::reduction).
     pub fn names(&self) -> Vec<String> {
         let own = |entry: &&Entry| &*entry.name != membership_function::NAME;
-        let mut names: Vec<String> = self
-            .read(|tables| tables.entries.values().filter(own).map(|entry| entry.name.to_string()).collect());
+        let mut names: Vec<String> = self.read(|tables| {
+            let entries = tables.entries.values().filter(own);
+            entries
+                .filter(|entry| !Reduction::is_name(&entry.name))
+                .map(|entry| entry.name.to_string())
+                .collect()
+        });
         names.sort();
         names
     }

@@ -61,6 +61,12 @@ const FLOORS: &[Floor] = &[
         banned: &["net", "thread", "fs", "process", "env"],
     },
     Floor {
+        folder: "src/reduce",
+        floors: &[],
+        packages: &["gpc_trees", "bytemuck", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "src/wire",
         floors: &["hint"],
         packages: &["gpc_trees", "bytes", "smallvec", "thiserror"],
@@ -92,7 +98,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/runtime",
-        floors: &["hint", "snapshot", "channel", "wire", "chain", "link", "transport"],
+        floors: &["hint", "snapshot", "channel", "reduce", "wire", "chain", "link", "transport"],
         packages: &[
             "gpc_trees",
             "bytes",
@@ -376,7 +382,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "crates/gpc-cli/src",
-        floors: &["wire", "chain", "link", "runtime", "bootstrap"],
+        floors: &["reduce", "wire", "chain", "link", "runtime", "bootstrap"],
         packages: &[
             "chained_gpc",
             "gpc_bnr",

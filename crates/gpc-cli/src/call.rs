@@ -20,6 +20,7 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
     plugins::load(&args.load, &functions)?;
+    args.reduce.map(|reduction| functions.reduction(reduction)).transpose()?;
     let by_itself = args.n.is_some() || args.peers.is_some() || args.over.is_given();
     let secret_file = args.trust.secret_file.as_deref().filter(|_| args.peers.is_none());
     let (member, started) =

@@ -19,6 +19,7 @@ use super::suggestion::{did_you_mean, meant};
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::tree_choice::{CallTreeName, Choice};
 use super::trust::Trust;
+use chained_gpc::reduce::Reduction;
 use chained_gpc::runtime::{
     Call, CallTree, CallbackHandle, FuncHandle, Functions, FunctionsError, LinkKind, Peers, request_data_max,
 };
@@ -83,6 +84,8 @@ pub struct Called {
     pub callback: Option<CallbackHandle>,
     /// Name of the callback.
     pub callback_name: Option<String>,
+    /// The reduction, if the callback is one.
+    pub reduction: Option<Reduction>,
 }
 
 /// The nodes of a call.
@@ -224,13 +227,15 @@ fn called(args: &CallArgs, root: Id, functions: &Functions) -> Result<Called, St
         }
         func => func.map_err(|error| missing(error, ""))?,
     };
-    if args.callback.is_some() && func.is_phased() {
+    let reduction = args.reduce;
+    let callback_name = reduction.map(|reduction| reduction.name()).or_else(|| args.callback.clone());
+    if callback_name.is_some() && func.is_phased() {
         return Err(FunctionsError::MergesItself(args.func.clone()).to_string());
     }
-    let callback = args.callback.as_deref().map(|name| functions.named_callback(name));
+    let callback = callback_name.as_deref().map(|name| functions.named_callback(name));
     let callback = callback.transpose().map_err(|error| missing(error, ""))?;
-    let (func_name, callback_name) = (args.func.clone(), args.callback.clone());
-    Ok(Called { func, func_name, callback, callback_name })
+    let callback_name = reduction.map(|reduction| reduction.to_string()).or(callback_name);
+    Ok(Called { func, func_name: args.func.clone(), callback, callback_name, reduction })
 }
 
 /// Returns the function with this name.

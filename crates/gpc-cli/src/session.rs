@@ -13,7 +13,7 @@ use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
 use super::launching;
 use super::limits::cannot_start;
-use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
+use super::output::{Content, Counts, FirstCause, Missing, Outcome, Reduced, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
 use super::trust::Trust;
 use super::{Failure, say};
@@ -215,6 +215,7 @@ impl Session {
             cause: None,
             missing: Vec::new(),
             replies: Vec::new(),
+            reduced: None,
             repeat,
         };
         // The call is over when the command has its outcome.
@@ -223,6 +224,9 @@ impl Session {
             Ok(reply) => {
                 outcome.coverage = reply.coverage().counts().into();
                 outcome.replies = replies(&reply)?;
+                if let Some(reduction) = plan.called.reduction.filter(|_| reply.level() == 0) {
+                    outcome.reduced = Reduced::of(reduction, reply.data())?;
+                }
                 outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause)).or(late);
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
                 return Ok(CallReply { outcome, data: reply.data().clone() });

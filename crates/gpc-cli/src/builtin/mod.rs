@@ -19,6 +19,7 @@ pub(super) use fill::{FILL, FILL_MAX};
 pub use sum::{add, number_of};
 
 use chained_gpc::Placement;
+use chained_gpc::reduce::{Number, Reduction};
 use chained_gpc::runtime::{Functions, FunctionsError};
 
 /// Name and meaning of each built-in function, for help texts.
@@ -54,7 +55,46 @@ pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     sleep::register(functions)?;
     fail::register(functions)?;
     sum::register(functions)?;
-    fill::register(functions)
+    fill::register(functions)?;
+    register_reductions(functions)
+}
+
+/// Registers the ready callbacks, so that running nodes have them.
+fn register_reductions(functions: &Functions) -> Result<(), FunctionsError> {
+    let reductions = [
+        reductions_of::<u32>(),
+        reductions_of::<u64>(),
+        reductions_of::<i64>(),
+        reductions_of::<f32>(),
+        reductions_of::<f64>(),
+    ];
+    let plain = [
+        Reduction::and(),
+        Reduction::or(),
+        Reduction::xor(),
+        Reduction::first(),
+        Reduction::concatenation(),
+        Reduction::histogram(),
+    ];
+    reductions
+        .into_iter()
+        .flatten()
+        .chain(plain)
+        .try_for_each(|reduction| functions.reduction(reduction).map(drop))
+}
+
+/// Number of elements that a running node keeps of a list of the greatest.
+const TOP: u32 = 10;
+
+fn reductions_of<T: Number>() -> [Reduction; 6] {
+    [
+        Reduction::sum::<T>(),
+        Reduction::min::<T>(),
+        Reduction::max::<T>(),
+        Reduction::min_with_id::<T>(),
+        Reduction::max_with_id::<T>(),
+        Reduction::top::<T>(TOP),
+    ]
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@
 
 mod columns;
 mod json;
+mod reduced;
 mod table;
 mod units;
 
 pub(super) use columns::{Align, write_columns};
 pub(super) use json::write_json;
+pub use reduced::Reduced;
 pub use table::{Width, write_table};
 pub use units::{shown_ns, shown_us};
 
@@ -56,6 +58,8 @@ pub struct Outcome {
     pub missing: Vec<Missing>,
     /// The replies in the caller's order; only the root's reply if the function combines them.
     pub replies: Vec<Reply>,
+    /// The numbers in the data of a reduction; `null` without one.
+    pub reduced: Option<Reduced>,
     /// Times of many calls; `null` for a single one.
     pub repeat: Option<Repeat>,
 }

@@ -94,7 +94,8 @@ fn write_replies(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::Re
     line("id", "header", "data")?;
     for (index, reply) in replies.iter().enumerate() {
         let header = headers.get(index).map_or("", String::as_str);
-        line(&reply.id.to_string(), header, &shown(&reply.data, data_width))?;
+        let numbers = outcome.reduced.as_ref().map(|reduced| Content(reduced.to_string().into_bytes()));
+        line(&reply.id.to_string(), header, &shown(numbers.as_ref().unwrap_or(&reply.data), data_width))?;
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ fn outcome() -> Outcome {
         cause: None,
         missing: vec![],
         replies: vec![reply(0, "", "hello"), reply(2, "", vec![0xff, 0x00]), reply(1, "", "a \"b\"\n")],
+        reduced: None,
         repeat: None,
     }
 }
@@ -45,6 +46,7 @@ fn failed() -> Outcome {
         cause: Some(FirstCause::from(&cause)),
         missing: vec![Missing { id: 5, status: "failed", cause: Some(FirstCause::from(&cause)) }],
         replies: vec![],
+        reduced: None,
         repeat: None,
     }
 }
@@ -78,7 +80,7 @@ fn the_json_is_that_of_the_documentation() {
         r#"{"func":"echo","tree":"binary","nodes":3,"root":0,"root_part":"listed","partial":false,"callback":null,"no_reply":false,"level":1,"wall_us":850,"#,
         r#""coverage":{"done":3,"failed":0,"unreached":0,"unknown":0},"cause":null,"missing":[],"replies":["#,
         r#"{"id":0,"header":"","data":"hello"},{"id":2,"header":"","data":{"base64":"/wA="}},"#,
-        r#"{"id":1,"header":"","data":"a \"b\"\n"}],"repeat":null}"#,
+        r#"{"id":1,"header":"","data":"a \"b\"\n"}],"reduced":null,"repeat":null}"#,
         "\n"
     );
     assert_eq!(json(&outcome()), expected);
@@ -87,7 +89,7 @@ fn the_json_is_that_of_the_documentation() {
         r#""coverage":{"done":1,"failed":1,"unreached":4,"unknown":6},"#,
         r#""cause":{"id":5,"stage":"callback","kind":"failed","code":0,"message":"it was asked to fail here"},"#,
         r#""missing":[{"id":5,"status":"failed","#,
-        r#""cause":{"id":5,"stage":"callback","kind":"failed","code":0,"message":"it was asked to fail here"}}],"replies":[],"repeat":null}"#,
+        r#""cause":{"id":5,"stage":"callback","kind":"failed","code":0,"message":"it was asked to fail here"}}],"replies":[],"reduced":null,"repeat":null}"#,
         "\n"
     );
     assert_eq!(json(&failed()), expected);
@@ -231,4 +233,14 @@ fn kinds_and_codes_are_shown() {
     let expected =
         serde_json::json!({ "id": 5, "stage": "func", "kind": "kind-60000", "code": 3, "message": "so" });
     assert_eq!(json, expected);
+}
+
+/// The bytes of a reduced reply are numbers, and mean nothing as text.
+#[test]
+fn a_reduced_reply_is_shown_as_numbers() {
+    use chained_gpc::reduce::{Reduction, bytes_of};
+    let data = bytes_of(&[0.5, 1e300]);
+    let reduced = Reduced::of(Reduction::sum::<f64>(), &data).unwrap();
+    let shown = table(&Outcome { reduced, replies: vec![reply(0, "", data)], ..outcome() }, Width::Unlimited);
+    assert!(shown.starts_with("id  data\n 0  0.5 1000000"), "{shown}");
 }

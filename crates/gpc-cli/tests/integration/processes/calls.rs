@@ -284,3 +284,27 @@ fn fail_fails_where_it_is_told_to() {
         }
     }
 }
+
+/// Numbers that the functions of all processes write are reduced, and shown as numbers.
+#[test]
+fn replies_are_reduced_to_numbers() {
+    let fill = u64::from_le_bytes([b'.'; 8]);
+    for (reduction, wanted) in
+        [("sum:u64", fill.wrapping_mul(5)), ("min:u64", fill), ("max:u64", fill), ("xor", 0)]
+    {
+        let value = json_of(&format!("call fill -n 5 --header 16 --reduce {reduction}"));
+        assert_eq!(value["callback"], reduction);
+        match reduction {
+            "xor" => assert!(value["reduced"].is_null()),
+            _ => assert_eq!(value["reduced"], serde_json::json!([wanted, wanted])),
+        }
+    }
+    let ended = run("call fill -n 3 --header 24 --reduce top:f64:2");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let odd = run("call fill -n 3 --header 7 --reduce sum:u32");
+    assert!(odd.stderr.contains("7 bytes are no whole numbers of 4 bytes (u32)"), "{}", odd.stderr);
+    let phased = run("call sum -n 3 --reduce sum:u32");
+    assert!(phased.stderr.contains("`sum` merges replies itself"), "{}", phased.stderr);
+    let unknown = run("call fill -n 3 --reduce product:f64");
+    assert!(unknown.stderr.contains("`product:f64` is no reduction: write sum"), "{}", unknown.stderr);
+}

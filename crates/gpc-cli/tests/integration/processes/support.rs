@@ -352,6 +352,7 @@ fn check_object(value: &Value) {
         "cause",
         "missing",
         "replies",
+        "reduced",
         "repeat",
     ];
     assert_eq!(names(value), sorted(&fields));
