@@ -2,7 +2,10 @@
 //! begins with the present state, so the last notification is never missed.
 
 use std::fmt;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -122,12 +125,14 @@ impl Subscription {
         let (runtime, mut stopped) = (Arc::clone(&self.runtime), self.stopped.subscribe());
         let until = after(limit.max(LEAST));
         block(&runtime, async {
-            tokio::select! {
-                biased;
-                // The sender lives as long as `self`.
-                _ = stopped.wait_for(|stopped| *stopped) => Err(ClientError::Stopped),
-                found = self.notification(limit, until) => found,
-            }
+            // The sender lives as long as `self`.
+            let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
+            let mut found = pin!(self.notification(limit, until));
+            poll_fn(|cx| match stop.as_mut().poll(cx) {
+                Poll::Ready(_) => Poll::Ready(Err(ClientError::Stopped)),
+                Poll::Pending => found.as_mut().poll(cx),
+            })
+            .await
         })
     }
 
