@@ -130,7 +130,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "crates/gpc-pmix/src",
         floors: &["channel", "wire", "bootstrap"],
-        packages: &["chained_gpc", "bytes", "libloading", "thiserror"],
+        packages: &["chained_gpc", "bytes", "libloading", "rustix", "thiserror"],
         banned: &["net", "HashMap", "HashSet"],
     },
     Floor {

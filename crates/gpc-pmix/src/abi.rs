@@ -1,9 +1,14 @@
-//! The part of libpmix's C interface that this crate uses, written by hand from `pmix.h` and `pmix_common.h` of
-//! OpenPMIx 4.2.2. Versions 3 to 5 have the same layout.
+//! The part of libpmix's C interface that this crate uses, written by hand from `pmix.h`, `pmix_common.h` and
+//! `pmix_server.h` of OpenPMIx 4.2.2. Versions 3 to 5 have the same layout.
 //!
 //! `src/abi/tests.rs` compares sizes, offsets and numbers with the headers where they are installed.
 
+mod kinds;
+pub(crate) mod server;
+
 use std::ffi::{c_char, c_int, c_void};
+
+pub(crate) use kinds::*;
 
 /// Bytes of a `pmix_nspace_t`, including the terminating zero byte.
 pub(crate) const NAMESPACE_BYTES: usize = 256;
@@ -34,6 +39,45 @@ pub(crate) const INT: u16 = 6;
 
 /// `PMIX_UINT32`
 pub(crate) const UINT32: u16 = 14;
+
+/// `PMIX_PROC`
+pub(crate) const PROC: u16 = 22;
+
+/// `PMIX_INFO`
+pub(crate) const INFO: u16 = 24;
+
+/// `PMIX_BYTE_OBJECT`
+pub(crate) const BYTE_OBJECT: u16 = 27;
+
+/// `PMIX_DATA_ARRAY`
+pub(crate) const DATA_ARRAY: u16 = 39;
+
+/// `PMIX_PROC_RANK`
+pub(crate) const PROC_RANK: u16 = 40;
+
+/// `PMIX_UINT16`
+pub(crate) const UINT16: u16 = 13;
+
+/// `PMIX_INFO_REQD`: the directive must be obeyed, or the call fails.
+pub(crate) const INFO_REQUIRED: u32 = 1;
+
+/// `PMIX_RANGE_CUSTOM`: the processes that an info names.
+pub(crate) const RANGE_CUSTOM: u8 = 6;
+
+/// `PMIX_ERROR`
+pub(crate) const ERROR: Status = -1;
+
+/// `PMIX_ERR_OUT_OF_RESOURCE`
+pub(crate) const OUT_OF_RESOURCE: Status = -29;
+
+/// `PMIX_ERR_NOT_FOUND`
+pub(crate) const NOT_FOUND: Status = -46;
+
+/// `PMIX_ERR_NOT_SUPPORTED`
+pub(crate) const NOT_SUPPORTED: Status = -47;
+
+/// `PMIX_OPERATION_SUCCEEDED`: done already; no callback will be called.
+pub(crate) const OPERATION_SUCCEEDED: Status = -157;
 
 /// `PMIX_JOB_SIZE`: number of processes of the job.
 pub(crate) const JOB_SIZE: &str = "pmix.job.size";
@@ -66,7 +110,26 @@ pub(crate) union Data {
     pub(crate) integer: c_int,
     pub(crate) uint32: u32,
     pub(crate) string: *mut c_char,
+    pub(crate) pointer: *mut c_void,
+    pub(crate) object: ByteObject,
+    pub(crate) bytes: [u8; 24],
     pub(crate) words: [usize; 3],
+}
+
+/// `pmix_byte_object_t`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ByteObject {
+    pub(crate) bytes: *mut c_char,
+    pub(crate) size: usize,
+}
+
+/// `pmix_data_array_t`
+#[repr(C)]
+pub(crate) struct DataArray {
+    pub(crate) kind: u16,
+    pub(crate) size: usize,
+    pub(crate) array: *mut c_void,
 }
 
 /// `pmix_value_t`
@@ -82,6 +145,27 @@ pub(crate) struct Info {
     pub(crate) key: [c_char; KEY_BYTES],
     pub(crate) flags: u32,
     pub(crate) value: Value,
+}
+
+/// `pmix_pdata_t`
+#[repr(C)]
+pub(crate) struct PublishedData {
+    pub(crate) process: Proc,
+    pub(crate) key: [c_char; KEY_BYTES],
+    pub(crate) value: Value,
+}
+
+/// `pmix_app_t`
+#[repr(C)]
+pub(crate) struct App {
+    pub(crate) program: *mut c_char,
+    /// Ends with a null pointer, as does `environment`.
+    pub(crate) arguments: *mut *mut c_char,
+    pub(crate) environment: *mut *mut c_char,
+    pub(crate) folder: *mut c_char,
+    pub(crate) count: c_int,
+    pub(crate) info: *mut Info,
+    pub(crate) info_size: usize,
 }
 
 /// `PMIx_Get_version`

@@ -1,4 +1,4 @@
-//! libpmix, loaded at run time. This is the only module of the crate with unsafe code.
+//! libpmix, loaded at run time, and the calls of its client side. `server` has those of its server side.
 //!
 //! General conditions, in addition to those at each call:
 //! - The types of [`abi`](crate::abi) have the same layout as in C. That holds for versions 3 to 5; any other version
@@ -48,33 +48,23 @@ impl Library {
     /// # Errors
     /// A message: what is missing, and what to install.
     pub(crate) fn load() -> Result<Library, String> {
-        // SAFETY: the constructors of libpmix and of its dependencies only set up their own variables. Unloading is
-        // prevented below.
-        let library = unsafe { libloading::Library::new(FILE) }
-            .map_err(|error| format!("{error}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own"))?;
-        let library = ManuallyDrop::new(library);
-        let process = libloading::os::unix::Library::this().into();
-        // SAFETY: the functions have these types in all versions in VERSIONS, and `free` has the type of the C
-        // standard. The search is that of the linker for libpmix itself: the program, preloaded libraries, then the C
-        // library. A search through libpmix's dependencies would pass over an allocator of the program.
-        let (version, found) = unsafe {
-            let version: abi::GetVersion = symbol(&library, "PMIx_Get_version")?;
-            let found = Library {
-                error_string: symbol(&library, "PMIx_Error_string")?,
-                init: symbol(&library, "PMIx_Init")?,
-                put: symbol(&library, "PMIx_Put")?,
-                commit: symbol(&library, "PMIx_Commit")?,
-                fence: symbol(&library, "PMIx_Fence")?,
-                get: symbol(&library, "PMIx_Get")?,
-                finalize: symbol(&library, "PMIx_Finalize")?,
-                free: symbol(&process, "free")?,
-            };
-            // The version is a text that is part of the library, or null.
-            (text(version()), found)
+        let opened = Opened::open()?;
+        // SAFETY: the functions have these types in all versions in VERSIONS.
+        let found = unsafe {
+            Library {
+                error_string: opened.symbol("PMIx_Error_string")?,
+                init: opened.symbol("PMIx_Init")?,
+                put: opened.symbol("PMIx_Put")?,
+                commit: opened.symbol("PMIx_Commit")?,
+                fence: opened.symbol("PMIx_Fence")?,
+                get: opened.symbol("PMIx_Get")?,
+                finalize: opened.symbol("PMIx_Finalize")?,
+                free: free()?,
+            }
         };
-        match major(&version) {
+        match opened.major() {
             Some(major) if VERSIONS.contains(&major) => Ok(found),
-            _ => Err(format!("{FILE} is `{version}`, and versions 3 to 5 can be used")),
+            _ => Err(format!("{FILE} is `{}`, and versions 3 to 5 can be used", opened.version)),
         }
     }
 
@@ -155,13 +145,69 @@ impl Library {
 
     /// A status as text.
     pub(crate) fn words(&self, status: Status) -> String {
-        // SAFETY: the returned text is part of the library.
-        let words = unsafe { text((self.error_string)(status)) };
-        format!("{words} (status {status})")
+        words(self.error_string, status)
     }
 }
 
-/// A function of the library.
+/// A libpmix that stays loaded, before its version is checked.
+pub(crate) struct Opened {
+    library: ManuallyDrop<libloading::Library>,
+    /// The version, as the library reports it.
+    pub(crate) version: String,
+}
+
+impl Opened {
+    /// Loads the library.
+    ///
+    /// # Errors
+    /// A message: what is missing, and what to install.
+    pub(crate) fn open() -> Result<Opened, String> {
+        // SAFETY: the constructors of libpmix and of its dependencies only set up their own variables. Unloading is
+        // prevented below.
+        let library = unsafe { libloading::Library::new(FILE) }
+            .map_err(|error| format!("{error}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own"))?;
+        let mut opened = Opened { library: ManuallyDrop::new(library), version: String::new() };
+        // SAFETY: the function has this type in all versions, and returns a text that is part of the library, or null.
+        opened.version = unsafe {
+            let version: abi::GetVersion = opened.symbol("PMIx_Get_version")?;
+            text(version())
+        };
+        Ok(opened)
+    }
+
+    /// The first number of the version.
+    pub(crate) fn major(&self) -> Option<u32> {
+        major(&self.version)
+    }
+
+    /// A function of the library.
+    ///
+    /// # Safety
+    /// The function has the type `T`.
+    pub(crate) unsafe fn symbol<T: Copy>(&self, name: &str) -> Result<T, String> {
+        // SAFETY: the caller guarantees it, and the library is never unloaded.
+        unsafe { symbol(&self.library, name) }
+    }
+}
+
+/// `free`, which frees what libpmix allocates for its callers.
+///
+/// The search is that of the linker for libpmix itself: the program, preloaded libraries, then the C library. A search
+/// through libpmix's dependencies would pass over an allocator of the program.
+pub(crate) fn free() -> Result<abi::Free, String> {
+    let process = libloading::os::unix::Library::this().into();
+    // SAFETY: `free` has the type of the C standard, and the program is never unloaded.
+    unsafe { symbol(&process, "free") }
+}
+
+/// A status as text.
+pub(crate) fn words(error_string: abi::ErrorString, status: Status) -> String {
+    // SAFETY: the returned text is part of the library.
+    let words = unsafe { text(error_string(status)) };
+    format!("{words} (status {status})")
+}
+
+/// A function of a library.
 ///
 /// # Safety
 /// The function has the type `T`, and the library is never unloaded.
@@ -178,7 +224,7 @@ unsafe fn symbol<T: Copy>(library: &libloading::Library, name: &str) -> Result<T
 ///
 /// # Safety
 /// The pointer is null, or points to bytes that end with a zero byte and do not change during the call.
-unsafe fn text(characters: *const c_char) -> String {
+pub(crate) unsafe fn text(characters: *const c_char) -> String {
     if characters.is_null() {
         return String::new();
     }
@@ -196,7 +242,7 @@ fn info(key: &str, kind: u16, data: Data) -> Info {
 }
 
 /// Bytes as C characters, truncated so that a zero byte ends them.
-fn characters<const ROOM: usize>(bytes: &[u8]) -> [c_char; ROOM] {
+pub(crate) fn characters<const ROOM: usize>(bytes: &[u8]) -> [c_char; ROOM] {
     let mut characters = [0; ROOM];
     let room = ROOM - 1;
     for (character, byte) in characters[..room].iter_mut().zip(bytes) {

@@ -96,6 +96,212 @@ int main(void) {
 }
 "#;
 
+/// The numbers and offsets of the server side.
+fn server() -> Vec<String> {
+    use super::server::Module;
+    let numbers = [
+        ("sizeof byte_object", size_of::<ByteObject>()),
+        ("byte_object.bytes", offset_of!(ByteObject, bytes)),
+        ("byte_object.size", offset_of!(ByteObject, size)),
+        ("sizeof data_array", size_of::<DataArray>()),
+        ("data_array.type", offset_of!(DataArray, kind)),
+        ("data_array.size", offset_of!(DataArray, size)),
+        ("data_array.array", offset_of!(DataArray, array)),
+        ("sizeof pdata", size_of::<PublishedData>()),
+        ("pdata.proc", offset_of!(PublishedData, process)),
+        ("pdata.key", offset_of!(PublishedData, key)),
+        ("pdata.value", offset_of!(PublishedData, value)),
+        ("sizeof app", size_of::<App>()),
+        ("app.cmd", offset_of!(App, program)),
+        ("app.argv", offset_of!(App, arguments)),
+        ("app.env", offset_of!(App, environment)),
+        ("app.cwd", offset_of!(App, folder)),
+        ("app.maxprocs", offset_of!(App, count)),
+        ("app.info", offset_of!(App, info)),
+        ("app.ninfo", offset_of!(App, info_size)),
+        ("module.client_finalized", offset_of!(Module, client_finalized)),
+        ("module.fence_nb", offset_of!(Module, fence_nb)),
+        ("module.spawn", offset_of!(Module, spawn)),
+        ("module.deregister_events", offset_of!(Module, deregister_events)),
+        ("module.notify_event", offset_of!(Module, notify_event)),
+        ("module.job_control", offset_of!(Module, job_control)),
+        ("module.client_connected2", offset_of!(Module, client_connected2)),
+        ("INFO_REQD", INFO_REQUIRED as usize),
+        ("RANGE_CUSTOM", RANGE_CUSTOM.into()),
+        ("ERROR", ERROR.cast_unsigned() as usize),
+        ("OUT_OF_RESOURCE", OUT_OF_RESOURCE.cast_unsigned() as usize),
+        ("NOT_FOUND", NOT_FOUND.cast_unsigned() as usize),
+        ("NOT_SUPPORTED", NOT_SUPPORTED.cast_unsigned() as usize),
+        ("OPERATION_SUCCEEDED", OPERATION_SUCCEEDED.cast_unsigned() as usize),
+    ];
+    let numbers = numbers.into_iter().chain(kinds());
+    numbers.map(|(name, number)| format!("{name} {number}")).collect()
+}
+
+/// The types of values.
+fn kinds() -> Vec<(&'static str, usize)> {
+    vec![
+        ("PROC", PROC.into()),
+        ("INFO", INFO.into()),
+        ("BYTE_OBJECT", BYTE_OBJECT.into()),
+        ("DATA_ARRAY", DATA_ARRAY.into()),
+        ("PROC_RANK", PROC_RANK.into()),
+        ("UINT16", UINT16.into()),
+        ("UNDEF", UNDEF.into()),
+        ("BYTE", BYTE.into()),
+        ("SIZE", SIZE.into()),
+        ("PID", PID.into()),
+        ("INT8", INT8.into()),
+        ("INT16", INT16.into()),
+        ("INT32", INT32.into()),
+        ("INT64", INT64.into()),
+        ("UINT", UINT.into()),
+        ("UINT8", UINT8.into()),
+        ("UINT64", UINT64.into()),
+        ("FLOAT", FLOAT.into()),
+        ("DOUBLE", DOUBLE.into()),
+        ("TIMEVAL", TIMEVAL.into()),
+        ("TIME", TIME.into()),
+        ("STATUS", STATUS.into()),
+        ("PERSIST", PERSIST.into()),
+        ("SCOPE", SCOPE.into()),
+        ("DATA_RANGE", DATA_RANGE.into()),
+        ("INFO_DIRECTIVES", INFO_DIRECTIVES.into()),
+        ("DATA_TYPE", DATA_TYPE.into()),
+        ("PROC_STATE", PROC_STATE.into()),
+        ("COMPRESSED_STRING", COMPRESSED_STRING.into()),
+        ("ALLOC_DIRECTIVE", ALLOC_DIRECTIVE.into()),
+        ("ENVAR", ENVAR.into()),
+        ("REGEX", REGEX.into()),
+        ("JOB_STATE", JOB_STATE.into()),
+        ("LINK_STATE", LINK_STATE.into()),
+        ("DEVTYPE", DEVTYPE.into()),
+        ("LOCTYPE", LOCTYPE.into()),
+        ("COMPRESSED_BYTE_OBJECT", COMPRESSED_BYTE_OBJECT.into()),
+        ("PROC_NSPACE", PROC_NSPACE.into()),
+    ]
+}
+
+/// The same for the headers of the server side. `-Werror` checks the types of the functions.
+const SERVER_PROGRAM: &str = r#"
+#include <pmix.h>
+#include <pmix_server.h>
+#include <stddef.h>
+#include <stdio.h>
+#define NUMBER(name, number) printf("%s %zu\n", name, (size_t)(number))
+#define STATUS(name, number) NUMBER(name, (unsigned)(number))
+static int (*init)(pmix_server_module_t *, pmix_info_t *, size_t) = PMIx_server_init;
+static int (*finalize)(void) = PMIx_server_finalize;
+static int (*register_nspace)(const char *, int, pmix_info_t *, size_t, void (*)(int, void *), void *) =
+    PMIx_server_register_nspace;
+static void (*deregister_nspace)(const char *, void (*)(int, void *), void *) = PMIx_server_deregister_nspace;
+static int (*register_client)(const pmix_proc_t *, unsigned, unsigned, void *, void (*)(int, void *), void *) =
+    PMIx_server_register_client;
+static void (*deregister_client)(const pmix_proc_t *, void (*)(int, void *), void *) = PMIx_server_deregister_client;
+static int (*setup_fork)(const pmix_proc_t *, char ***) = PMIx_server_setup_fork;
+static int (*request)(const pmix_proc_t *, void (*)(int, char *, size_t, void *), void *) = PMIx_server_dmodex_request;
+static int (*notify)(int, const pmix_proc_t *, unsigned char, const pmix_info_t *, size_t, void (*)(int, void *),
+                     void *) = PMIx_Notify_event;
+static int fence(const pmix_proc_t *procs, size_t count, const pmix_info_t *info, size_t infos, char *data, size_t size,
+                 void (*callback)(int, const char *, size_t, void *, void (*)(void *), void *), void *caller) {
+    (void)procs, (void)count, (void)info, (void)infos, (void)data, (void)size, (void)callback, (void)caller;
+    return 0;
+}
+static int lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t *info, size_t infos,
+                  void (*callback)(int, pmix_pdata_t *, size_t, void *), void *caller) {
+    (void)proc, (void)keys, (void)info, (void)infos, (void)callback, (void)caller;
+    return 0;
+}
+static int spawn(const pmix_proc_t *proc, const pmix_info_t *info, size_t infos, const pmix_app_t *apps, size_t count,
+                 void (*callback)(int, char *, void *), void *caller) {
+    (void)proc, (void)info, (void)infos, (void)apps, (void)count, (void)callback, (void)caller;
+    return 0;
+}
+static int job_control(const pmix_proc_t *proc, const pmix_proc_t *targets, size_t count, const pmix_info_t *info,
+                       size_t infos, void (*callback)(int, pmix_info_t *, size_t, void *, void (*)(void *), void *),
+                       void *caller) {
+    (void)proc, (void)targets, (void)count, (void)info, (void)infos, (void)callback, (void)caller;
+    return 0;
+}
+int main(void) {
+    pmix_server_module_t module = {.fence_nb = fence, .lookup = lookup, .spawn = spawn, .job_control = job_control};
+    (void)module;
+    NUMBER("sizeof byte_object", sizeof(pmix_byte_object_t));
+    NUMBER("byte_object.bytes", offsetof(pmix_byte_object_t, bytes));
+    NUMBER("byte_object.size", offsetof(pmix_byte_object_t, size));
+    NUMBER("sizeof data_array", sizeof(pmix_data_array_t));
+    NUMBER("data_array.type", offsetof(pmix_data_array_t, type));
+    NUMBER("data_array.size", offsetof(pmix_data_array_t, size));
+    NUMBER("data_array.array", offsetof(pmix_data_array_t, array));
+    NUMBER("sizeof pdata", sizeof(pmix_pdata_t));
+    NUMBER("pdata.proc", offsetof(pmix_pdata_t, proc));
+    NUMBER("pdata.key", offsetof(pmix_pdata_t, key));
+    NUMBER("pdata.value", offsetof(pmix_pdata_t, value));
+    NUMBER("sizeof app", sizeof(pmix_app_t));
+    NUMBER("app.cmd", offsetof(pmix_app_t, cmd));
+    NUMBER("app.argv", offsetof(pmix_app_t, argv));
+    NUMBER("app.env", offsetof(pmix_app_t, env));
+    NUMBER("app.cwd", offsetof(pmix_app_t, cwd));
+    NUMBER("app.maxprocs", offsetof(pmix_app_t, maxprocs));
+    NUMBER("app.info", offsetof(pmix_app_t, info));
+    NUMBER("app.ninfo", offsetof(pmix_app_t, ninfo));
+    NUMBER("module.client_finalized", offsetof(pmix_server_module_t, client_finalized));
+    NUMBER("module.fence_nb", offsetof(pmix_server_module_t, fence_nb));
+    NUMBER("module.spawn", offsetof(pmix_server_module_t, spawn));
+    NUMBER("module.deregister_events", offsetof(pmix_server_module_t, deregister_events));
+    NUMBER("module.notify_event", offsetof(pmix_server_module_t, notify_event));
+    NUMBER("module.job_control", offsetof(pmix_server_module_t, job_control));
+    NUMBER("module.client_connected2", offsetof(pmix_server_module_t, client_connected2));
+    NUMBER("INFO_REQD", PMIX_INFO_REQD);
+    NUMBER("RANGE_CUSTOM", PMIX_RANGE_CUSTOM);
+    STATUS("ERROR", PMIX_ERROR);
+    STATUS("OUT_OF_RESOURCE", PMIX_ERR_OUT_OF_RESOURCE);
+    STATUS("NOT_FOUND", PMIX_ERR_NOT_FOUND);
+    STATUS("NOT_SUPPORTED", PMIX_ERR_NOT_SUPPORTED);
+    STATUS("OPERATION_SUCCEEDED", PMIX_OPERATION_SUCCEEDED);
+    NUMBER("PROC", PMIX_PROC);
+    NUMBER("INFO", PMIX_INFO);
+    NUMBER("BYTE_OBJECT", PMIX_BYTE_OBJECT);
+    NUMBER("DATA_ARRAY", PMIX_DATA_ARRAY);
+    NUMBER("PROC_RANK", PMIX_PROC_RANK);
+    NUMBER("UINT16", PMIX_UINT16);
+    NUMBER("UNDEF", PMIX_UNDEF);
+    NUMBER("BYTE", PMIX_BYTE);
+    NUMBER("SIZE", PMIX_SIZE);
+    NUMBER("PID", PMIX_PID);
+    NUMBER("INT8", PMIX_INT8);
+    NUMBER("INT16", PMIX_INT16);
+    NUMBER("INT32", PMIX_INT32);
+    NUMBER("INT64", PMIX_INT64);
+    NUMBER("UINT", PMIX_UINT);
+    NUMBER("UINT8", PMIX_UINT8);
+    NUMBER("UINT64", PMIX_UINT64);
+    NUMBER("FLOAT", PMIX_FLOAT);
+    NUMBER("DOUBLE", PMIX_DOUBLE);
+    NUMBER("TIMEVAL", PMIX_TIMEVAL);
+    NUMBER("TIME", PMIX_TIME);
+    NUMBER("STATUS", PMIX_STATUS);
+    NUMBER("PERSIST", PMIX_PERSIST);
+    NUMBER("SCOPE", PMIX_SCOPE);
+    NUMBER("DATA_RANGE", PMIX_DATA_RANGE);
+    NUMBER("INFO_DIRECTIVES", PMIX_INFO_DIRECTIVES);
+    NUMBER("DATA_TYPE", PMIX_DATA_TYPE);
+    NUMBER("PROC_STATE", PMIX_PROC_STATE);
+    NUMBER("COMPRESSED_STRING", PMIX_COMPRESSED_STRING);
+    NUMBER("ALLOC_DIRECTIVE", PMIX_ALLOC_DIRECTIVE);
+    NUMBER("ENVAR", PMIX_ENVAR);
+    NUMBER("REGEX", PMIX_REGEX);
+    NUMBER("JOB_STATE", PMIX_JOB_STATE);
+    NUMBER("LINK_STATE", PMIX_LINK_STATE);
+    NUMBER("DEVTYPE", PMIX_DEVTYPE);
+    NUMBER("LOCTYPE", PMIX_LOCTYPE);
+    NUMBER("COMPRESSED_BYTE_OBJECT", PMIX_COMPRESSED_BYTE_OBJECT);
+    NUMBER("PROC_NSPACE", PMIX_PROC_NSPACE);
+    return !(init && finalize && register_nspace && deregister_nspace && register_client && deregister_client
+             && setup_fork && request && notify);
+}
+"#;
+
 /// The directory of the headers: as pkg-config reports it, or one of Debian's.
 fn headers() -> Option<PathBuf> {
     let said = Command::new("pkg-config").args(["--variable=includedir", "pmix"]).output().ok();
@@ -106,24 +312,36 @@ fn headers() -> Option<PathBuf> {
     places.into_iter().find(|place| place.join("pmix.h").is_file())
 }
 
-#[test]
-fn the_declarations_are_those_of_the_headers() {
+/// The lines of a program; `None` without headers or compiler.
+fn lines_of(program: &str) -> Option<Vec<String>> {
     let Some(headers) = headers() else {
         println!("skipped: needs the headers of PMIx (Debian: libpmix-dev)");
-        return;
+        return None;
     };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("layout.c"), PROGRAM).unwrap();
+    std::fs::write(folder.path().join("layout.c"), program).unwrap();
     let mut compiler = Command::new("cc");
     compiler.current_dir(folder.path()).args(["-Wall", "-Werror", "-o", "layout", "layout.c", "-I"]);
     let Ok(compiled) = compiler.arg(&headers).args(["-lpmix"]).output() else {
         println!("skipped: needs a C compiler");
-        return;
+        return None;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let there = Command::new(folder.path().join("layout")).output().unwrap();
     let there = String::from_utf8(there.stdout).unwrap();
-    assert_eq!(there.lines().collect::<Vec<_>>(), here());
+    Some(there.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn the_declarations_are_those_of_the_headers() {
+    let Some(there) = lines_of(PROGRAM) else { return };
+    assert_eq!(there, here());
+}
+
+#[test]
+fn the_declarations_of_the_server_are_those_of_the_headers() {
+    let Some(there) = lines_of(SERVER_PROGRAM) else { return };
+    assert_eq!(there, server());
 }
 
 #[test]

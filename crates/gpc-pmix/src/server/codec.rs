@@ -7,7 +7,7 @@ mod fields;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-use self::fields::Field;
+pub(super) use self::fields::Field;
 use super::orders::{Event, Order};
 use super::protocol_error::ProtocolError;
 

@@ -11,7 +11,7 @@ use crate::server::orders::{
 use crate::server::protocol_error::ProtocolError;
 
 /// A part of a message.
-pub(super) trait Field: Sized {
+pub(in crate::server) trait Field: Sized {
     /// Appends this part.
     fn put(&self, out: &mut BytesMut);
 

@@ -1,0 +1,34 @@
+//! Further types of values (`pmix_data_type_t`), named as in C without `PMIX_`.
+
+pub(crate) const UNDEF: u16 = 0;
+pub(crate) const BYTE: u16 = 2;
+pub(crate) const SIZE: u16 = 4;
+pub(crate) const PID: u16 = 5;
+pub(crate) const INT8: u16 = 7;
+pub(crate) const INT16: u16 = 8;
+pub(crate) const INT32: u16 = 9;
+pub(crate) const INT64: u16 = 10;
+pub(crate) const UINT: u16 = 11;
+pub(crate) const UINT8: u16 = 12;
+pub(crate) const UINT64: u16 = 15;
+pub(crate) const FLOAT: u16 = 16;
+pub(crate) const DOUBLE: u16 = 17;
+pub(crate) const TIMEVAL: u16 = 18;
+pub(crate) const TIME: u16 = 19;
+pub(crate) const STATUS: u16 = 20;
+pub(crate) const PERSIST: u16 = 30;
+pub(crate) const SCOPE: u16 = 32;
+pub(crate) const DATA_RANGE: u16 = 33;
+pub(crate) const INFO_DIRECTIVES: u16 = 35;
+pub(crate) const DATA_TYPE: u16 = 36;
+pub(crate) const PROC_STATE: u16 = 37;
+pub(crate) const COMPRESSED_STRING: u16 = 42;
+pub(crate) const ALLOC_DIRECTIVE: u16 = 43;
+pub(crate) const ENVAR: u16 = 46;
+pub(crate) const REGEX: u16 = 49;
+pub(crate) const JOB_STATE: u16 = 50;
+pub(crate) const LINK_STATE: u16 = 51;
+pub(crate) const DEVTYPE: u16 = 57;
+pub(crate) const LOCTYPE: u16 = 58;
+pub(crate) const COMPRESSED_BYTE_OBJECT: u16 = 59;
+pub(crate) const PROC_NSPACE: u16 = 60;

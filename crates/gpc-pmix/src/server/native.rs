@@ -1,0 +1,7 @@
+//! The server side of libpmix: its calls, its upcalls, and their arguments.
+
+mod copied;
+mod lent;
+pub(super) mod libpmix;
+mod replies;
+pub(super) mod upcalls;

@@ -1,0 +1,334 @@
+//! The functions that libpmix calls when a process asks for something.
+//!
+//! Each copies its arguments into a message, queues the message and returns: they run on libpmix's own thread and wait
+//! for nothing. A panic in one ends the helper with its message, as the ABI `C` does.
+//!
+//! libpmix gives an upcall no pointer of its server, so the state of the upcalls is global: [`start`] sets it once.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::copied::{application, directives, list, pairs, process, processes, text, texts};
+use super::replies::{Caller, Reply};
+use crate::abi::server::{InfoCallback, LookupCallback, ModexCallback, Module, OpCallback, SpawnCallback};
+use crate::abi::{App, Info, NOT_SUPPORTED, OPERATION_SUCCEEDED, OUT_OF_RESOURCE, Proc, SUCCESS, Status};
+use crate::server::orders::{Application, Event, Upcall};
+use crate::server::outbox::Outbox;
+use crate::server::pending::Pending;
+
+/// The state of the upcalls.
+struct Upcalls {
+    outbox: Arc<Outbox>,
+    pending: Mutex<Pending<Reply>>,
+}
+
+static UPCALLS: OnceLock<Upcalls> = OnceLock::new();
+
+/// Makes upcalls go to this queue.
+pub(in crate::server) fn start(outbox: Arc<Outbox>) {
+    // A helper has one server, so this is the first time.
+    let _ = UPCALLS.set(Upcalls { outbox, pending: Mutex::new(Pending::new()) });
+}
+
+/// Takes the reply of an upcall that the node has answered.
+pub(in crate::server) fn take(serial: u64) -> Option<Reply> {
+    UPCALLS.get()?.pending().take(serial)
+}
+
+impl Upcalls {
+    /// No code under the lock panics.
+    fn pending(&self) -> std::sync::MutexGuard<'_, Pending<Reply>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks the node. libpmix takes the success as the promise that the reply is used once.
+fn ask(reply: Reply, upcall: Result<Upcall, String>) -> Status {
+    let (Some(upcalls), Ok(upcall)) = (UPCALLS.get(), upcall) else { return NOT_SUPPORTED };
+    let Some(serial) = upcalls.pending().insert(reply) else { return OUT_OF_RESOURCE };
+    if upcalls.outbox.put(&Event::Upcall { serial, upcall }).is_err() {
+        upcalls.pending().take(serial);
+        return OUT_OF_RESOURCE;
+    }
+    SUCCESS
+}
+
+/// The functions for libpmix.
+pub(in crate::server) fn module() -> Module {
+    Module {
+        client_connected: Some(client_connected),
+        client_finalized: Some(client_finalized),
+        abort: Some(abort),
+        fence_nb: Some(fence),
+        direct_modex: Some(fetch),
+        publish: Some(publish),
+        lookup: Some(lookup),
+        unpublish: Some(unpublish),
+        spawn: Some(spawn),
+        connect: Some(connect),
+        disconnect: Some(disconnect),
+        register_events: Some(register_events),
+        deregister_events: Some(deregister_events),
+        listener: None,
+        notify_event: Some(notify_event),
+        null_before_control: [None; 4],
+        job_control: Some(job_control),
+        null_after_control: [None; 7],
+        client_connected2: Some(client_connected2),
+        null_at_end: [None; crate::abi::server::MODULE_POINTERS - 28],
+    }
+}
+
+/// The answer is at once: from version 6 on, a plain success means that the callback was called.
+unsafe extern "C" fn client_connected(
+    proc: *const Proc,
+    _object: *mut c_void,
+    _callback: Option<OpCallback>,
+    _data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes one complete process.
+    let connected = unsafe { list(proc, 1) }.first().map(process);
+    let (Some(upcalls), Some(connected)) = (UPCALLS.get(), connected) else { return NOT_SUPPORTED };
+    let serial = upcalls.pending().number();
+    let event = Event::Upcall { serial, upcall: Upcall::Connected(connected) };
+    if upcalls.outbox.put(&event).is_ok() { OPERATION_SUCCEEDED } else { OUT_OF_RESOURCE }
+}
+
+unsafe extern "C" fn client_connected2(
+    proc: *const Proc,
+    object: *mut c_void,
+    _info: *mut Info,
+    _info_size: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: the arguments are those of libpmix.
+    unsafe { client_connected(proc, object, callback, data) }
+}
+
+unsafe extern "C" fn client_finalized(
+    proc: *const Proc,
+    _object: *mut c_void,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes one complete process.
+    let finalized = unsafe { one(proc) };
+    ask(Reply::Done(callback, Caller(data)), finalized.map(Upcall::Finalized))
+}
+
+unsafe extern "C" fn abort(
+    proc: *const Proc,
+    _object: *mut c_void,
+    status: c_int,
+    message: *const c_char,
+    procs: *mut Proc,
+    count: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, a text and a list, the last two of which may be null.
+    let upcall = unsafe {
+        one(proc).map(|process| {
+            let (message, processes) = (text(message), processes(procs, count));
+            Upcall::Abort { process, status, message, processes }
+        })
+    };
+    ask(Reply::Done(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn fence(
+    procs: *const Proc,
+    count: usize,
+    info: *const Info,
+    info_size: usize,
+    bytes: *mut c_char,
+    size: usize,
+    callback: Option<ModexCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes lists of these sizes, which may be null.
+    let upcall = unsafe {
+        directives(info, info_size).map(|info| {
+            let data = list(bytes.cast::<u8>(), size).to_vec();
+            Upcall::Fence { processes: processes(procs, count), data, info }
+        })
+    };
+    ask(Reply::Data(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn fetch(
+    proc: *const Proc,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<ModexCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, and a list of this size.
+    let upcall = unsafe { of_one(proc, info, info_size) };
+    let upcall = upcall.map(|(process, info)| Upcall::Fetch { process, info });
+    ask(Reply::Data(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn publish(
+    proc: *const Proc,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, and a list of this size.
+    let upcall =
+        unsafe { pairs(info, info_size).and_then(|info| Ok(Upcall::Publish { process: one(proc)?, info })) };
+    ask(Reply::Done(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn lookup(
+    proc: *const Proc,
+    keys: *mut *mut c_char,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<LookupCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, a list that ends with a null pointer, and a list of this size.
+    let (upcall, keys) = unsafe { (of_one(proc, info, info_size), names(keys)) };
+    let upcall = upcall.map(|(process, info)| Upcall::Lookup { process, keys, info });
+    ask(Reply::Found(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn unpublish(
+    proc: *const Proc,
+    keys: *mut *mut c_char,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, a list that ends with a null pointer or is null, and a list of this
+    // size.
+    let (upcall, keys) = unsafe { (of_one(proc, info, info_size), names(keys)) };
+    let upcall = upcall.map(|(process, info)| Upcall::Unpublish { process, keys, info });
+    ask(Reply::Done(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn spawn(
+    proc: *const Proc,
+    info: *const Info,
+    info_size: usize,
+    apps: *const App,
+    count: usize,
+    callback: Option<SpawnCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, and lists of these sizes with complete elements.
+    let upcall = unsafe {
+        of_one(proc, info, info_size).and_then(|(process, info)| {
+            let applications = list(apps, count).iter().map(|app| application(app));
+            let applications = applications.collect::<Result<Vec<Application>, String>>()?;
+            Ok(Upcall::Spawn { process, info, applications })
+        })
+    };
+    ask(Reply::Spawned(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn connect(
+    procs: *const Proc,
+    count: usize,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes lists of these sizes.
+    let (processes, info) = unsafe { (processes(procs, count), directives(info, info_size)) };
+    ask(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Connect { processes, info }))
+}
+
+unsafe extern "C" fn disconnect(
+    procs: *const Proc,
+    count: usize,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes lists of these sizes.
+    let (processes, info) = unsafe { (processes(procs, count), directives(info, info_size)) };
+    ask(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Disconnect { processes, info }))
+}
+
+/// A node notifies of every event that concerns a local process, whether it is registered or not.
+unsafe extern "C" fn register_events(
+    _codes: *mut Status,
+    _count: usize,
+    _info: *const Info,
+    _info_size: usize,
+    _callback: Option<OpCallback>,
+    _data: *mut c_void,
+) -> Status {
+    OPERATION_SUCCEEDED
+}
+
+unsafe extern "C" fn deregister_events(
+    _codes: *mut Status,
+    _count: usize,
+    _callback: Option<OpCallback>,
+    _data: *mut c_void,
+) -> Status {
+    OPERATION_SUCCEEDED
+}
+
+unsafe extern "C" fn notify_event(
+    code: Status,
+    source: *const Proc,
+    range: u8,
+    info: *mut Info,
+    info_size: usize,
+    callback: Option<OpCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, and a list of this size.
+    let upcall = unsafe { of_one(source, info, info_size) };
+    let upcall = upcall.map(|(source, info)| Upcall::Event { code, source, range, info });
+    ask(Reply::Done(callback, Caller(data)), upcall)
+}
+
+unsafe extern "C" fn job_control(
+    proc: *const Proc,
+    targets: *const Proc,
+    count: usize,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<InfoCallback>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix passes a complete process, and lists of these sizes.
+    let (upcall, targets) = unsafe { (of_one(proc, info, info_size), processes(targets, count)) };
+    let upcall = upcall.map(|(process, info)| Upcall::Control { process, targets, info });
+    ask(Reply::Info(callback, Caller(data)), upcall)
+}
+
+/// A process that must be there.
+unsafe fn one(proc: *const Proc) -> Result<crate::server::orders::Process, String> {
+    // SAFETY: the caller guarantees that the pointer is null or points to a complete process.
+    unsafe { list(proc, 1) }.first().map(process).ok_or_else(|| "no process".to_owned())
+}
+
+/// A process and its directives.
+unsafe fn of_one(
+    proc: *const Proc,
+    info: *const Info,
+    info_size: usize,
+) -> Result<(crate::server::orders::Process, Vec<crate::server::orders::Info>), String> {
+    // SAFETY: the caller guarantees that the process and the list are complete, or null.
+    unsafe { Ok((one(proc)?, directives(info, info_size)?)) }
+}
+
+/// Keys.
+unsafe fn names(keys: *mut *mut c_char) -> Vec<String> {
+    // SAFETY: the caller guarantees that the list ends with a null pointer, or is null.
+    let keys = unsafe { texts(keys) };
+    keys.into_iter().map(|key| String::from_utf8_lossy(&key).into_owned()).collect()
+}
