@@ -40,6 +40,7 @@
 //! | a function that a call executes | [`Functions::func`], [`Request`], [`Reply`] |
 //! | replies merged on the way up, in list order | [`Functions::callback`] |
 //! | replies merged in the order of their arrival | [`Functions::commutative`] |
+//! | arguments, results and errors with types | `Functions::typed` (feature `serde`) |
 //! | sums, minima and the like of arrays of numbers | [`Functions::reduction`], [`reduce`] |
 //! | one function that executes and merges | [`Functions::phased`] |
 //! | a reply later, from any thread or task | [`Functions::deferring`], [`Deferred`] |
@@ -136,6 +137,9 @@
 //! little-endian. Minimum Rust version: 1.91.
 //!
 //! # Features
+//!
+//! `serde`: functions whose arguments, results and errors have types (`Functions::typed`, `Call::typed`,
+//! `Outcome::typed`, `Cause::typed`), encoded with postcard.
 //!
 //! `rayon`, on by default: more than one default worker ([`Builder::workers`]). Without it, a node with more workers
 //! does not start. [Named executors](Builder::executor) do not need it.

@@ -55,6 +55,6 @@ fn by_the_document(payload: &[u8]) -> Option<Hello> {
         rings: false,
         extents: false,
     };
-    let fixed = payload.starts_with(b"cGPC\x03\x00\x00\x00");
+    let fixed = payload.starts_with(b"cGPC\x04\x00\x00\x00");
     (fixed && payload.len() == 48 && hello.hiwater > 0).then_some(hello)
 }

@@ -296,12 +296,12 @@ fn adoptable(call: &Call, index: usize, most: u32) -> Option<Groups> {
 
 /// Returns the cause for a lost child whose children are not adopted because there would be too many.
 fn not_adopted(cause: Cause, parent: Option<Id>, most: u32) -> Cause {
-    let Cause { id, stage, kind, code, message } = cause;
+    let Cause { id, stage, kind, code, message, detail } = cause;
     let of = parent.map_or("of this call".to_string(), |parent| format!("of the calls of id {parent}"));
     let message = format!(
         "{message}; the children of id {id} are not adopted: more than {most} ids {of} would be adopted at one id"
     );
-    Cause::of(id, stage, Reason { kind, code, message })
+    Cause::of(id, stage, Reason { kind, code, message, detail })
 }
 
 impl Call {

@@ -49,13 +49,21 @@ const SOURCES_MAX: usize = 32;
 #[derive(Debug)]
 pub struct WithCode {
     code: i64,
+    detail: Vec<u8>,
     error: FunctionError,
 }
 
 impl WithCode {
     /// Creates an error with a code, from an error or a text.
     pub fn new(code: i64, error: impl Into<FunctionError>) -> WithCode {
-        WithCode { code, error: error.into() }
+        WithCode { code, detail: Vec::new(), error: error.into() }
+    }
+
+    /// Adds bytes for programs, which the caller gets as [`Cause::detail`](crate::Cause::detail): at most
+    /// [`DETAIL_MAX`](crate::wire::DETAIL_MAX), longer ones are left out.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<Vec<u8>>) -> WithCode {
+        WithCode { detail: detail.into(), ..self }
     }
 
     /// The code.
@@ -96,7 +104,8 @@ pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Re
 /// The reason for a function that returned this error.
 #[cold]
 fn reason(error: &(dyn Error + Send + Sync + 'static)) -> Box<Reason> {
-    Box::new(Reason { kind: kind_of(error), code: code_of(error), message: error.to_string() })
+    let (code, detail) = marks_of(error);
+    Box::new(Reason { kind: kind_of(error), code, message: error.to_string(), detail })
 }
 
 /// If a function returns a rejected wait unchanged, it keeps its kind; any other error is a failed function.
@@ -107,20 +116,20 @@ fn kind_of(error: &(dyn Error + 'static)) -> CauseKind {
     }
 }
 
-/// The outermost code of an error and its sources; 0 if there is none.
-fn code_of(mut error: &(dyn Error + 'static)) -> i64 {
+/// The outermost code of an error and its sources, and the detail beside it; 0 and nothing if there is none.
+fn marks_of(mut error: &(dyn Error + 'static)) -> (i64, Vec<u8>) {
     for _ in 0..SOURCES_MAX {
         if let Some(coded) = error.downcast_ref::<WithCode>() {
-            return coded.code;
+            return (coded.code, coded.detail.clone());
         }
-        // The code of a call that the function made.
+        // Those of a call that the function made.
         if let Some(cause) = error.downcast_ref::<CallError>().and_then(CallError::cause) {
-            return cause.code;
+            return (cause.code, cause.detail.clone());
         }
         let Some(source) = error.source() else { break };
         error = source;
     }
-    0
+    (0, Vec::new())
 }
 
 #[cold]
@@ -183,13 +192,19 @@ mod tests {
         #[derive(Debug, thiserror::Error)]
         #[error("while opening")]
         struct Opening(#[source] FunctionError);
-        let coded = |code, message: &str| Reason { kind: CauseKind::Failed, code, message: message.into() };
+        let coded = |code, message: &str| Reason { code, ..Reason::new(CauseKind::Failed, message) };
         assert_eq!(reason(|| Err(WithCode::new(-7, "no").into())), coded(-7, "no"));
         assert_eq!(*failed(WithCode::new(7, fmt::Error)), coded(7, &fmt::Error.to_string()));
         let opening = || Opening(WithCode::new(3, "inner").into());
         assert_eq!(*failed(opening()), coded(3, "while opening"));
         assert_eq!(*failed(WithCode::new(4, opening())), coded(4, "while opening"));
         assert_eq!(WithCode::new(4, opening()).into_error().to_string(), "while opening");
+        let detailed = |code, detail: &[u8]| WithCode::new(code, Opening("inner".into())).detail(detail);
+        let wanted = |code, detail: &[u8]| Reason { detail: detail.to_vec(), ..coded(code, "while opening") };
+        assert_eq!(*failed(detailed(3, b"ab")), wanted(3, b"ab"));
+        // Code and detail are those of one error.
+        assert_eq!(*failed(Opening(detailed(5, b"c").into())), wanted(5, b"c"));
+        assert_eq!(*failed(WithCode::new(6, detailed(5, b"c"))), wanted(6, b""));
     }
 
     /// An error that is its own source must not block the function's thread for ever.

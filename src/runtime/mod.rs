@@ -84,6 +84,8 @@ mod snapshot;
 mod spreading;
 mod stream;
 mod trust;
+#[cfg(feature = "serde")]
+mod typed;
 mod users;
 mod wait;
 mod waiters;
@@ -124,4 +126,6 @@ pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use spreading::ANNOUNCED_MAX;
 pub use stream::Streaming;
+#[cfg(feature = "serde")]
+pub use typed::TypedError;
 pub use wait::Wait;

@@ -14,6 +14,9 @@ use super::{CauseKind, Coverage, Shown};
 /// are cut.
 pub const MESSAGE_MAX: usize = 1024;
 
+/// Maximum length of a cause's detail in bytes: its length is one byte on the wire.
+pub const DETAIL_MAX: usize = u8::MAX as usize;
+
 const _: () = assert!(SHOWN_MAX == 2 * MESSAGE_MAX, "a cause is shown whole, with local text");
 
 /// The stage of a call at which an id failed.
@@ -75,12 +78,14 @@ pub struct Reason {
     pub code: i64,
     /// Message for people.
     pub message: String,
+    /// Bytes for programs; usually none.
+    pub detail: Vec<u8>,
 }
 
 impl Reason {
-    /// Returns a reason without a code.
+    /// Returns a reason without a code and a detail.
     pub fn new(kind: CauseKind, message: impl Into<String>) -> Reason {
-        Reason { kind, code: 0, message: message.into() }
+        Reason { kind, code: 0, message: message.into(), detail: Vec::new() }
     }
 }
 
@@ -153,6 +158,8 @@ pub struct Cause {
     pub code: i64,
     /// Message of the id, unescaped. To print it, print the cause, or wrap the message in [`Shown`].
     pub message: String,
+    /// Bytes of the application, if its function [gave some](crate::WithCode::detail); at most [`DETAIL_MAX`].
+    pub detail: Vec<u8>,
 }
 
 impl Cause {
@@ -162,13 +169,16 @@ impl Cause {
     }
 
     /// Returns the cause for a reason at an id and stage. A message over [`MESSAGE_MAX`] bytes is cut at a character
-    /// boundary.
+    /// boundary. A detail over [`DETAIL_MAX`] bytes is left out, since a part of it means nothing.
     pub fn of(id: Id, stage: Stage, reason: Reason) -> Cause {
-        let Reason { kind, code, mut message } = reason;
+        let Reason { kind, code, mut message, mut detail } = reason;
         if message.len() > MESSAGE_MAX {
             message.truncate(message.floor_char_boundary(MESSAGE_MAX));
         }
-        Cause { id, stage, kind, code, message }
+        if detail.len() > DETAIL_MAX {
+            detail = Vec::new();
+        }
+        Cause { id, stage, kind, code, message, detail }
     }
 
     /// Returns the cause with this application code.
@@ -181,7 +191,7 @@ impl fmt::Display for Cause {
     /// Prints one line. The message may come from any peer, so it is escaped and bounded. The kind is left out where
     /// the stage and the message already give it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cause { id, stage, kind, code, message } = self;
+        let Cause { id, stage, kind, code, message, .. } = self;
         write!(f, "id {id} failed at stage {stage}")?;
         match (kind, code) {
             (CauseKind::Failed | CauseKind::Cancelled, 0) => {}
@@ -227,6 +237,15 @@ mod tests {
         assert_eq!(message("x".repeat(MESSAGE_MAX)).len(), MESSAGE_MAX);
         assert_eq!(message("x".repeat(MESSAGE_MAX + 1)).len(), MESSAGE_MAX);
         assert_eq!(message(format!("x{}", "ü".repeat(MESSAGE_MAX))).len(), MESSAGE_MAX - 1);
+    }
+
+    #[test]
+    fn a_long_detail_is_left_out() {
+        let detail = |len| {
+            let reason = Reason { detail: vec![1; len], ..Reason::from("no") };
+            Cause::of(3, Stage::Func, reason).detail.len()
+        };
+        assert_eq!([0, DETAIL_MAX, DETAIL_MAX + 1].map(detail), [0, DETAIL_MAX, 0]);
     }
 
     #[test]

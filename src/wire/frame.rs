@@ -1,7 +1,7 @@
 //! Frames: the 8-byte header in front of everything on a link, and the size limits (docs/wire.md, "Frame").
 
 /// Version of the wire format.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Length of a frame's header, in bytes.
 pub const FRAME_HEADER: usize = 8;

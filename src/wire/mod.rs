@@ -34,7 +34,7 @@ pub use budget::{Budget, Share};
 pub use call_context::CallContext;
 pub use cause_kind::{CauseKind, OtherKind};
 pub use coverage::{Coverage, CoverageCounts, Status};
-pub use failure::{Cause, Failure, Reason, Stage};
+pub use failure::{Cause, DETAIL_MAX, Failure, Reason, Stage};
 pub use hello::Hello;
 pub use job::{Job, JobError};
 pub use message::{CallId, Message, Request, Response};

@@ -2,15 +2,15 @@
 
 use gpc_trees::Id;
 
-use super::failure::MESSAGE_MAX;
-use super::frame::{Fields, FrameError, Kind, REPORT_MAX, zero};
+use super::failure::{DETAIL_MAX, MESSAGE_MAX};
+use super::frame::{Fields, FrameError, Kind, REPORT_MAX};
 use super::{Cause, CauseKind, Coverage, Failure, Reason, Stage, Status};
 
 /// Maximum number of causes in one report: enough to see what is wrong. Ids that failed beyond it still count as
 /// failed.
 pub const CAUSES_MAX: usize = 1024;
 
-/// Bytes of a cause before its message.
+/// Bytes of a cause before its message and its detail.
 const CAUSE_FIXED: usize = 18;
 
 /// Coverage of a slice, in tree order, and the causes of its failed ids.
@@ -59,21 +59,25 @@ impl Report {
 
     /// Number of bytes that [`emit`](Self::emit) writes.
     pub fn emitted_len(&self) -> usize {
-        let causes = self.causes.iter().map(|cause| CAUSE_FIXED + cause.message.len().min(MESSAGE_MAX));
+        let causes = self.causes.iter().map(|cause| {
+            CAUSE_FIXED + cause.message.len().min(MESSAGE_MAX) + cause.detail.len().min(DETAIL_MAX)
+        });
         4 + causes.sum::<usize>() + 8 * self.coverage.runs().len()
     }
 
     /// Returns the report's bytes.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = (self.causes.len() as u32).to_le_bytes().to_vec();
-        for Cause { id, stage, kind, code, message } in &self.causes {
+        for Cause { id, stage, kind, code, message, detail } in &self.causes {
             let message = &message[..message.floor_char_boundary(MESSAGE_MAX)];
+            let detail = &detail[..detail.len().min(DETAIL_MAX)];
             bytes.extend_from_slice(&id.to_le_bytes());
             bytes.extend_from_slice(&kind.number().to_le_bytes());
-            bytes.extend_from_slice(&[*stage as u8, 0]);
+            bytes.extend_from_slice(&[*stage as u8, detail.len() as u8]);
             bytes.extend_from_slice(&code.to_le_bytes());
             bytes.extend_from_slice(&(message.len() as u16).to_le_bytes());
             bytes.extend_from_slice(message.as_bytes());
+            bytes.extend_from_slice(detail);
         }
         bytes.extend(self.coverage.emit());
         bytes
@@ -109,7 +113,7 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     let mut fields = Fields::new(Kind::Response, rest, CAUSE_FIXED)?;
     let (id, kind, stage) = (fields.u32(), CauseKind::from_number(fields.u16()), fields.u8());
     let stage = Stage::from_wire(stage).ok_or(bad("stage", stage.into(), "1 to 7"))?;
-    zero(Kind::Response, "reserved byte of a cause", fields.u8().into())?;
+    let detail_len = usize::from(fields.u8());
     let code = fields.u64().cast_signed();
     let len = usize::from(fields.u16());
     if len > MESSAGE_MAX {
@@ -118,11 +122,14 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     let Some((message, after)) = rest[CAUSE_FIXED..].split_at_checked(len) else {
         return Err(bad("length of a cause's message", len as u64, "within the report"));
     };
+    let Some((detail, after)) = after.split_at_checked(detail_len) else {
+        return Err(bad("length of a cause's detail", detail_len as u64, "within the report"));
+    };
     *rest = after;
     // Replacement characters are longer than the invalid bytes that they replace, so `Cause::of` cuts the message
     // again: the cause must stay short enough to be forwarded.
     let message = String::from_utf8_lossy(message).into_owned();
-    Ok(Cause::of(id, stage, Reason { kind, code, message }))
+    Ok(Cause::of(id, stage, Reason { kind, code, message, detail: detail.to_vec() }))
 }
 
 #[cfg(test)]
@@ -130,7 +137,8 @@ mod tests {
     use super::*;
 
     fn cause(id: Id, message: &str) -> Cause {
-        Cause { id, stage: Stage::Func, kind: CauseKind::Failed, code: -5, message: message.into() }
+        let detail = message.bytes().take(3).collect();
+        Cause { id, stage: Stage::Func, kind: CauseKind::Failed, code: -5, message: message.into(), detail }
     }
 
     fn of(statuses: &[(Status, u32)], causes: Vec<Cause>) -> Report {

@@ -19,7 +19,7 @@ use super::one::{CALL, One, failed, leveled, request, show, start};
 
 /// Reason of a func that fails: both paths carry all of it.
 fn bad_luck() -> Box<Reason> {
-    Box::new(Reason { kind: CauseKind::Panicked, code: -7, message: "bad luck".into() })
+    Box::new(Reason { kind: CauseKind::Panicked, code: -7, message: "bad luck".into(), detail: vec![7; 3] })
 }
 
 /// Stores func's reply in its buffer. If func fails, the buffer holds what func wrote before.

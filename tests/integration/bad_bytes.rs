@@ -271,7 +271,7 @@ fn reports() {
     bad_field(&beyond, Kind::Response, "length of a cause's message", 1);
     bad_field(&failure(&with(&CAUSE, &[(6, &[0])]), &[]), Kind::Response, "stage", 0);
     bad_field(&failure(&with(&CAUSE, &[(6, &[8])]), &[]), Kind::Response, "stage", 8);
-    bad_field(&failure(&with(&CAUSE, &[(7, &[1])]), &[]), Kind::Response, "reserved byte of a cause", 1);
+    bad_field(&failure(&with(&CAUSE, &[(7, &[1])]), &[]), Kind::Response, "length of a cause's detail", 1);
     let novel = [&with(&CAUSE, &[(16, &[1, 4])])[..], &[b'x'; 1025]].concat();
     bad_field(&failure(&novel, &[]), Kind::Response, "length of a cause's message", 1025);
 

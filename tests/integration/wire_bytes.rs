@@ -16,8 +16,8 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason, ResponseHead, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, ReplyLimits, Report, Request,
-    Response, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Reason, ReplyLimits, Report,
+    Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 
@@ -169,8 +169,8 @@ fn responses() {
     holds_response("RESPONSE with a reply", Answer::Reply(reply));
     let mut coverage = Coverage::all(Status::Done, 3);
     coverage.push(Status::Failed, 1);
-    let failure =
-        Failure { cause: Cause::new(9, Stage::Func, CauseKind::Failed, "no").with_code(-7), coverage };
+    let reason = Reason { code: -7, detail: vec![7, 0, 255], ..Reason::from("no") };
+    let failure = Failure { cause: Cause::of(9, Stage::Func, reason), coverage };
     holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
     let reply = SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc") };
     let causes = vec![
@@ -310,6 +310,7 @@ fn the_limits_of_the_document_are_those_of_the_code() {
     );
     assert!(DOCUMENT.contains("at most 64 MiB (`PREFIX_MAX`)") && PREFIX_MAX == 64 << 20);
     assert!(DOCUMENT.contains("the header at most 65,535 bytes") && HEADER_MAX == 65_535);
+    assert!(DOCUMENT.contains("its detail (at most 255 bytes)") && chained_gpc::wire::DETAIL_MAX == 255);
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
     assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
     assert!(DOCUMENT.contains("sends 4,194,304 (`WINDOW`)") && WINDOW == 4_194_304);

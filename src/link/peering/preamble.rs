@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(Preamble::parse(bytes), Ok(Preamble { encrypt }));
         }
         assert_eq!(Preamble::parse(*b"cGPC\x02\0\0\0"), Err(PreambleError::Version(2)));
-        assert_eq!(Preamble::parse([b'c', b'G', b'P', b'C', 3, 0, 2, 0]), Err(PreambleError::Flags(2)));
+        assert_eq!(Preamble::parse([b'c', b'G', b'P', b'C', 4, 0, 2, 0]), Err(PreambleError::Flags(2)));
         assert!(!Preamble::begins([48, 0, 0, 0, 1, 0, 0, 0]), "the header of a hello");
     }
 }

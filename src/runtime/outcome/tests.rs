@@ -30,7 +30,14 @@ fn outcome(ids: &[Id], values: &[&'static str], report: Option<Report>) -> Outco
 }
 
 fn cause(id: Id, message: &str) -> Cause {
-    Cause { id, stage: Stage::Func, kind: CauseKind::Failed, code: 0, message: message.into() }
+    Cause {
+        id,
+        stage: Stage::Func,
+        kind: CauseKind::Failed,
+        code: 0,
+        message: message.into(),
+        detail: Vec::new(),
+    }
 }
 
 fn report(statuses: &[Status], causes: Vec<Cause>) -> Report {

@@ -196,7 +196,7 @@ fn who_is_gone_before_he_is_answered_is_not_linked() {
         let one = node(1, &functions, Peers::new(), |builder| builder.secret(secret(1)).encrypt_loopback());
         for _ in 0..20 {
             let mut gone = Prover::new(&one, &secret(1));
-            let preamble = *b"cGPC\x03\x00\x01\x00";
+            let preamble = *b"cGPC\x04\x00\x01\x00";
             let mut handshake = gone.crypto.begin(Role::First, &preamble).unwrap();
             let mut message = Vec::new();
             handshake.write(&[Id::to_le_bytes(0), Id::to_le_bytes(1)].concat(), &mut message).unwrap();
@@ -334,7 +334,7 @@ fn a_proof_is_believed_when_all_of_it_is_right() {
     limited(|| {
         let functions = Functions::new();
         let node = node(1, &functions, Peers::new(), |builder| builder.secret(secret(1)));
-        let preamble = *b"cGPC\x03\x00\x01\x00";
+        let preamble = *b"cGPC\x04\x00\x01\x00";
         // A peer that speaks version 1, or another protocol.
         let mut clear = RawPeer::connect(&node);
         clear.hello(7, 1, EARLY, 1);
@@ -343,8 +343,8 @@ fn a_proof_is_believed_when_all_of_it_is_right() {
             ("right", 7, 1, preamble, preamble),
             ("another id is looked for", 7, 2, preamble, preamble),
             ("the node's own id", 1, 1, preamble, preamble),
-            ("a flag was changed", 7, 1, *b"cGPC\x03\x00\x00\x00", preamble),
-            ("an unknown flag", 7, 1, *b"cGPC\x03\x00\x03\x00", *b"cGPC\x03\x00\x03\x00"),
+            ("a flag was changed", 7, 1, *b"cGPC\x04\x00\x00\x00", preamble),
+            ("an unknown flag", 7, 1, *b"cGPC\x04\x00\x03\x00", *b"cGPC\x04\x00\x03\x00"),
             ("an older version", 7, 1, *b"cGPC\x02\x00\x01\x00", *b"cGPC\x02\x00\x01\x00"),
         ] {
             let mut prover = Prover::new(&node, &secret(1));
@@ -461,7 +461,7 @@ fn silence_and_half_a_proof_keep_nobody_out() {
         let Some(Address::Tcp(address)) = one.address().cloned() else { panic!("it listens on TCP") };
         let mut silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
         for (place, stream) in silent.iter_mut().enumerate() {
-            let begun = [&b"cGPC\x03\x00\x00\x00\x38\x00"[..], &[7; 55]].concat();
+            let begun = [&b"cGPC\x04\x00\x00\x00\x38\x00"[..], &[7; 55]].concat();
             stream.write_all(&begun[..place % begun.len()]).unwrap();
         }
         let zero = node(0, &functions, knows(&one), |builder| builder.secret(secret(1)));

@@ -71,12 +71,15 @@ pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut
     }
 }
 
-/// Reason that a simulated function gives for a fault at an id; code and message differ for each id.
+/// Reason that a simulated function gives for a fault at an id; code, message and detail differ for each id.
 pub(crate) fn reason(fault: Fault, id: Id) -> Box<Reason> {
     let message = format!("{fault} at id {id}");
     Box::new(match fault {
         Fault::Panic => Reason::new(CauseKind::Panicked, message),
-        _ => Reason { kind: CauseKind::Failed, code: !i64::from(id), message },
+        _ => {
+            let (code, detail) = (!i64::from(id), id.to_le_bytes()[..(id % 5) as usize].to_vec());
+            Reason { kind: CauseKind::Failed, code, message, detail }
+        }
     })
 }
 
@@ -87,8 +90,8 @@ pub(crate) fn no_function(id: Id) -> Box<Reason> {
 
 /// Whether a cause is exactly the reason of a function that failed with this fault.
 fn is_of(fault: Fault, cause: &Cause) -> bool {
-    let Reason { kind, code, message } = *reason(fault, cause.id);
-    (cause.kind, cause.code, &cause.message) == (kind, code, &message)
+    let Reason { kind, code, message, detail } = *reason(fault, cause.id);
+    (cause.kind, cause.code, &cause.message, &cause.detail) == (kind, code, &message, &detail)
 }
 
 /// Whether a cause can result from the injected faults. In a partial call an id that was once given up has forgotten

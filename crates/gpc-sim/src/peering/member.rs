@@ -129,7 +129,7 @@ impl Member {
         if !self.first {
             return Vec::new();
         }
-        let preamble = *b"cGPC\x03\0\x01\0";
+        let preamble = *b"cGPC\x04\0\x01\0";
         let ids = [self.proves().to_le_bytes(), self.hello.to.to_le_bytes()].concat();
         let Some(model) = &mut self.model else { return self.frame() };
         let Ok(mut handshake) = model.begin(Role::First, &preamble) else { return Vec::new() };
