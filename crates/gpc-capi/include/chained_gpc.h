@@ -95,6 +95,13 @@
 // A defect of this library.
 #define CGPC_ERR_INTERNAL -20
 
+// A service refused the request, or the rendezvous cannot complete. The `kind` of the last error is the number of the
+// fault: see gpc_rendezvous.h.
+#define CGPC_ERR_FAULT -21
+
+// The server or service is not reached, is lost, or breaks its protocol.
+#define CGPC_ERR_SERVER -22
+
 // Version of the interface that the header describes: major * 1000000 + minor * 1000 + patch.
 #define CGPC_VERSION 1000
 
@@ -352,7 +359,7 @@ typedef struct cgpc_error {
     uint32_t id;
     // CGPC_STAGE_FUNC and others: where the call was.
     uint32_t stage;
-    // CGPC_KIND_FAILED and others: why, for a program.
+    // CGPC_KIND_FAILED and others: why, for a program. Of CGPC_ERR_FAULT, the number of the fault.
     uint32_t kind;
     // The code that the application's function returned; 0 if it has none.
     int64_t code;
@@ -1532,7 +1539,8 @@ int cgpc_level_count(uint16_t level,
 
 
 /* Programs in older C++, or without exceptions, have the functions of C alone. */
-#if defined(__cplusplus) && __cplusplus >= 201703L && defined(__cpp_exceptions)
+#if defined(__cplusplus) && __cplusplus >= 201703L && defined(__cpp_exceptions) && !defined(CHAINED_GPC_HPP)
+#define CHAINED_GPC_HPP
 
 #include <algorithm>
 #include <exception>

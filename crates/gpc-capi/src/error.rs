@@ -29,7 +29,7 @@ pub(crate) struct Details {
     pub(crate) message: String,
 }
 
-/// Where and why a call failed.
+/// Where and why a call failed. Of a refusal of a service, only the kind: the number of its fault.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Origin {
     pub(crate) id: u32,
@@ -83,13 +83,17 @@ impl Error {
         Error::new(CGPC_ERR_INTERNAL, format!("a defect of this library: {}", text.unwrap_or("unknown")))
     }
 
+    /// The message as a text of C.
+    pub(crate) fn c_message(&self) -> CString {
+        CString::new(self.message.replace('\0', "")).unwrap_or_default()
+    }
+
     /// Makes this the last error of the thread, and returns its status.
     #[cold]
     #[inline(never)]
     pub(crate) fn record(self) -> c_int {
-        let Details { status, cause, mut message } = *self.0;
-        message.retain(|character| character != '\0');
-        let message = CString::new(message).unwrap_or_default();
+        let message = self.c_message();
+        let Details { status, cause, .. } = *self.0;
         // While a thread ends, its last error may be gone; the status is still returned.
         let _ = LAST.try_with(|last| {
             if let Ok(mut last) = last.try_borrow_mut() {

@@ -31,14 +31,18 @@ pub(crate) enum Kind {
     Request,
     Reply,
     Gpc,
+    Rendezvous,
+    Completion,
+    Subscription,
+    Impi,
 }
 
 impl Kind {
     fn of(number: u64) -> Option<Kind> {
         use Kind::*;
-        [Context, Call, Outcome, Token, Tree, Events, Request, Reply, Gpc]
-            .into_iter()
-            .find(|kind| *kind as u64 == number)
+        let core = [Context, Call, Outcome, Token, Tree, Events, Request, Reply, Gpc];
+        let services = [Rendezvous, Completion, Subscription, Impi];
+        core.into_iter().chain(services).find(|kind| *kind as u64 == number)
     }
 }
 
@@ -54,6 +58,10 @@ impl fmt::Display for Kind {
             Kind::Request => "cgpc_request",
             Kind::Reply => "cgpc_reply",
             Kind::Gpc => "gpc_hdl_t",
+            Kind::Rendezvous => "cgpc_rendezvous",
+            Kind::Completion => "cgpc_completion",
+            Kind::Subscription => "cgpc_subscription",
+            Kind::Impi => "cgpc_impi",
         })
     }
 }

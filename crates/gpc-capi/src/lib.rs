@@ -25,6 +25,9 @@
 //! | `abi/plugin`, `abi/loading` | tables of functions for plug-ins; loads plug-ins (feature `plugins`) |
 //! | `abi/near`, `abi/exclusive` | objects that a thread has used lately; a value of one thread at a time |
 //! | `abi/fork` | the handler in forked children |
+//! | `abi/rendezvous`, `rendezvous_types`, `subscription` | `gpc_rendezvous.h` (feature `rendezvous`) |
+//! | `abi/impi`, `impi_types` | `impi.h` (feature `impi`) |
+//! | `rendezvous`, `impi` | clients and subscriptions; sessions; their errors |
 //! | `armci` | ARMCI's interface: `process`, `calls`, `handlers`, `collective`, `memory`, `locks`, and `shared` state |
 //! | `status`, `error` | statuses; errors, and the last one of each thread |
 //! | `handles`, `process` | the table of handles; forks of the process |
@@ -38,9 +41,13 @@ mod calls;
 mod context;
 mod error;
 mod handles;
+#[cfg(feature = "impi")]
+mod impi;
 mod launched;
 mod process;
 mod registry;
+#[cfg(feature = "rendezvous")]
+mod rendezvous;
 pub mod status;
 mod tokens;
 mod trees;

@@ -48,6 +48,11 @@ pub const CGPC_ERR_UNSUPPORTED: c_int = -18;
 pub const CGPC_ERR_EXCEPTION: c_int = -19;
 /// A defect of this library.
 pub const CGPC_ERR_INTERNAL: c_int = -20;
+/// A service refused the request, or the rendezvous cannot complete. The `kind` of the last error is the number of the
+/// fault: see gpc_rendezvous.h.
+pub const CGPC_ERR_FAULT: c_int = -21;
+/// The server or service is not reached, is lost, or breaks its protocol.
+pub const CGPC_ERR_SERVER: c_int = -22;
 
 /// The text of a status.
 pub(crate) fn text(status: c_int) -> &'static CStr {
@@ -74,6 +79,8 @@ pub(crate) fn text(status: c_int) -> &'static CStr {
         CGPC_ERR_DATA => c"invalid level-n data",
         CGPC_ERR_UNSUPPORTED => c"not supported here",
         CGPC_ERR_EXCEPTION => c"a C++ function threw an exception",
+        CGPC_ERR_FAULT => c"the service refused the request, or the rendezvous failed",
+        CGPC_ERR_SERVER => c"the server is not reached, is lost, or breaks its protocol",
         CGPC_ERR_INTERNAL => c"internal error",
         _ => c"unknown status",
     }
@@ -85,8 +92,8 @@ mod tests {
 
     #[test]
     fn each_status_has_a_text_of_its_own() {
-        let texts: std::collections::BTreeSet<_> = (-20..=2).map(text).collect();
+        let texts: std::collections::BTreeSet<_> = (-22..=2).map(text).collect();
         assert_eq!(texts.len(), 23);
-        assert!(!texts.contains(text(3)) && text(-21) == text(c_int::MAX));
+        assert!(!texts.contains(text(3)) && text(-23) == text(c_int::MAX));
     }
 }

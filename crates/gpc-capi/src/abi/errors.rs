@@ -43,7 +43,8 @@ pub unsafe extern "C" fn cgpc_last_error(error: *mut cgpc_error) -> c_int {
                 cgpc_error {
                     size: 0,
                     status: last.status,
-                    has_cause: last.cause.is_some().into(),
+                    // A fault of a service has no stage.
+                    has_cause: last.cause.is_some_and(|cause| cause.stage > 0).into(),
                     id: origin.id,
                     stage: origin.stage.into(),
                     kind: origin.kind.into(),

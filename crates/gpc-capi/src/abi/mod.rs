@@ -18,6 +18,10 @@ pub(crate) mod exclusive;
 pub(crate) mod fork;
 pub(crate) mod frames;
 pub mod functions;
+#[cfg(feature = "impi")]
+pub mod impi;
+#[cfg(feature = "impi")]
+pub mod impi_types;
 pub mod level;
 #[cfg(feature = "plugins")]
 pub mod loading;
@@ -32,9 +36,15 @@ pub mod outcome;
 pub mod plugin;
 pub(crate) mod pointers;
 pub mod progress;
+#[cfg(feature = "rendezvous")]
+pub mod rendezvous;
+#[cfg(feature = "rendezvous")]
+pub mod rendezvous_types;
 pub mod reply;
 pub mod request;
 pub mod secrets;
+#[cfg(feature = "rendezvous")]
+pub mod subscription;
 pub mod token;
 pub mod tree;
 pub mod types;

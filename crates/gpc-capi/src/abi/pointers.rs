@@ -43,6 +43,20 @@ pub(crate) unsafe trait Versioned: Copy {
     const FIRST: usize;
 }
 
+/// Declares structures that begin with their size; each has its first version.
+macro_rules! versioned {
+    ($($name:ident $first:literal,)+) => {
+        // SAFETY: `repr(C)`, first a `usize`, then numbers, pointers and optional functions: zeros are valid, and so is
+        // what C stores in them.
+        $(unsafe impl $crate::abi::pointers::Versioned for $name {
+            const NAME: &'static str = stringify!($name);
+            const FIRST: usize = $first;
+        })+
+    };
+}
+
+pub(crate) use versioned;
+
 impl<'c> Pointers<'c> {
     /// Bytes that the caller lends. Null is allowed if the length is 0.
     pub(crate) fn bytes(&self, start: *const c_void, len: usize, name: &str) -> Result<&'c [u8]> {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::pointers::Versioned;
+use super::pointers::versioned;
 
 /// The functions and the node of one id in this process. A process may have several.
 pub enum cgpc_context {}
@@ -343,7 +343,7 @@ pub struct cgpc_error {
     pub id: u32,
     /// CGPC_STAGE_FUNC and others: where the call was.
     pub stage: u32,
-    /// CGPC_KIND_FAILED and others: why, for a program.
+    /// CGPC_KIND_FAILED and others: why, for a program. Of CGPC_ERR_FAULT, the number of the fault.
     pub kind: u32,
     /// The code that the application's function returned; 0 if it has none.
     pub code: i64,
@@ -398,18 +398,6 @@ pub struct cgpc_leveled {
     pub data_len: usize,
 }
 
-/// Declares structures that begin with their size; each has its first version.
-macro_rules! versioned {
-    ($($name:ident $first:literal,)+) => {
-        // SAFETY: `repr(C)`, first a `usize`, then numbers, pointers and optional functions: zeros are valid, and so is
-        // what C stores in them.
-        $(unsafe impl Versioned for $name {
-            const NAME: &'static str = stringify!($name);
-            const FIRST: usize = $first;
-        })+
-    };
-}
-
 versioned! {
     cgpc_options 136,
     cgpc_exchange 40,
@@ -425,6 +413,7 @@ versioned! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::pointers::Versioned;
 
     /// A structure that grows keeps the size of its first version here, and leaves this list.
     #[test]

@@ -1,5 +1,7 @@
 /* The headers alone. */
 #include "chained_gpc.h"
+#include "gpc_rendezvous.h"
+#include "impi.h"
 #include "armci.h"
 #include "gpc.h"
 #include "message.h"

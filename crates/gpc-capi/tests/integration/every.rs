@@ -1,11 +1,12 @@
-//! Every function of the header: what its documentation must say, and a generated program that calls each of them with
+//! Every function of the headers: what its documentation must say, and a generated program that calls each of them with
 //! null, with wrong, freed and stale handles, from within a function, after the end of its context, and in a forked
 //! child.
 
 use std::fmt::Write as _;
 use std::fs;
 
-use crate::programs::{package, succeeds_with};
+use crate::programs::{package, succeeds_in};
+use crate::services::{Service, impi_server};
 
 /// A function of the header.
 struct Function {
@@ -17,7 +18,7 @@ struct Function {
 }
 
 /// The types of handles.
-const HANDLES: [&str; 8] = [
+const HANDLES: [&str; 12] = [
     "cgpc_context *",
     "cgpc_call *",
     "cgpc_outcome *",
@@ -26,10 +27,14 @@ const HANDLES: [&str; 8] = [
     "cgpc_token *",
     "cgpc_tree *",
     "cgpc_events *",
+    "cgpc_rendezvous *",
+    "cgpc_completion *",
+    "cgpc_subscription *",
+    "cgpc_impi *",
 ];
 
 /// Structures that begin with their size.
-const SIZED: [&str; 9] = [
+const SIZED: [&str; 14] = [
     "cgpc_options",
     "cgpc_exchange",
     "cgpc_network",
@@ -39,6 +44,11 @@ const SIZED: [&str; 9] = [
     "cgpc_error",
     "cgpc_coverage",
     "cgpc_event",
+    "cgpc_rendezvous_options",
+    "cgpc_rendezvous_spec",
+    "cgpc_rendezvous_properties_of",
+    "cgpc_notification",
+    "cgpc_impi_options",
 ];
 
 impl Function {
@@ -78,9 +88,14 @@ fn right(kind: &str) -> String {
     }
 }
 
-/// The functions of the header, in its order.
+/// The functions of all headers.
 fn functions() -> Vec<Function> {
-    let header = fs::read_to_string(package().join("include/chained_gpc.h")).unwrap();
+    ["chained_gpc.h", "gpc_rendezvous.h", "impi.h"].into_iter().flat_map(functions_of).collect()
+}
+
+/// The functions of a header, in its order.
+fn functions_of(header: &str) -> Vec<Function> {
+    let header = fs::read_to_string(package().join("include").join(header)).unwrap();
     let header = header.split("#include <algorithm>").next().unwrap();
     let mut about = String::new();
     let mut functions = Vec::new();
@@ -156,6 +171,8 @@ fn each_function_that_stores_a_handle_says_who_frees_it() {
 const START: &str = r#"
 #include <sys/wait.h>
 #include "check.h"
+#include "gpc_rendezvous.h"
+#include "impi.h"
 
 static char room[8192];
 /* Stands for each function; as a destructor it may be called. */
@@ -168,7 +185,7 @@ static void wrong(int status, int line) {
     }
 }
 static void known(long status, int line) {
-    if (status < CGPC_ERR_INTERNAL + 1 || (status > CGPC_NONE && status != (long)CGPC_VERSION)) {
+    if (status < CGPC_ERR_SERVER || status == CGPC_ERR_INTERNAL || (status > CGPC_NONE && status != (long)CGPC_VERSION)) {
         fprintf(stderr, "line %d: %ld\n", line, status);
         abort();
     }
@@ -180,6 +197,10 @@ static cgpc_outcome *outcome;
 static cgpc_token *token;
 static cgpc_tree *tree;
 static cgpc_events *events;
+static cgpc_rendezvous *rendezvous;
+static cgpc_completion *completion;
+static cgpc_subscription *subscription;
+static cgpc_impi *impi;
 static const cgpc_request *request;
 static cgpc_reply *reply;
 static void nothing(void);
@@ -227,6 +248,19 @@ static int keeps(const cgpc_request *of, cgpc_token *promise, void *arg) {
     return 0;
 }
 
+/* Handles of the services. */
+static void serves(void) {
+    cgpc_rendezvous_spec spec = {.size = sizeof spec, .capacity = 1};
+    cgpc_impi_options options = {.size = sizeof options};
+    char resource[CGPC_HANDLE_SIZE];
+    OK(cgpc_rendezvous_new(NULL, &rendezvous));
+    OK(cgpc_rendezvous_create(rendezvous, getenv("SERVICE"), &spec, resource, sizeof resource, NULL));
+    OK(cgpc_rendezvous_register(rendezvous, resource, 0, "token", "x", 1, 0, NULL, NULL, NULL));
+    OK(cgpc_rendezvous_wait(rendezvous, resource, CGPC_SCOPE_OWN, NULL, 60000000, &completion));
+    OK(cgpc_rendezvous_subscribe(rendezvous, resource, 0, NULL, NULL, NULL, NULL, &subscription));
+    OK(cgpc_impi_connect(getenv("SERVER"), &options, 60000000, &impi));
+}
+
 int main(void) {
     cgpc_call_args args = {.size = sizeof args};
     cgpc_function func = 0, keeping = 0, plain_number = 0;
@@ -240,6 +274,7 @@ int main(void) {
     start_all(&context, 1, 0);
     OK(cgpc_tree_named(context, "binary", &tree));
     OK(cgpc_events_open(context, &events));
+    serves();
     args.id_count = 1;
     args.func = keeping;
     OK(cgpc_call_start(context, &args, &call));
@@ -258,6 +293,10 @@ int main(void) {
     OK(cgpc_outcome_free(outcome));
     OK(cgpc_tree_free(tree));
     OK(cgpc_events_free(events));
+    OK(cgpc_subscription_free(subscription));
+    OK(cgpc_completion_free(completion));
+    OK(cgpc_rendezvous_free(rendezvous));
+    OK(cgpc_impi_free(impi));
     OK(cgpc_finalize(context, 0));
     nothing();
     handles();
@@ -308,5 +347,7 @@ fn every_function_refuses_wrong_arguments_everywhere() {
     let source = folder.path().join("every.c");
     fs::write(&source, code).unwrap();
     // A child lacks the threads whose stacks refer to the parent's memory, so that looks leaked there.
-    succeeds_with("cc", "gnu11", source.to_str().unwrap(), "detect_leaks=0");
+    let (service, server) = (Service::start(), impi_server(1));
+    let variables = [("SERVICE", service.url()), ("SERVER", server.as_str())];
+    succeeds_in("cc", "gnu11", source.to_str().unwrap(), "detect_leaks=0", &variables);
 }

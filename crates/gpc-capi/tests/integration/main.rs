@@ -8,3 +8,4 @@ mod header;
 mod package;
 mod plugin;
 mod programs;
+mod services;

@@ -28,7 +28,7 @@ pub(crate) fn install(prefix: &Path) {
         Command::new("make")
             .arg("-C")
             .arg(package())
-            .arg("install")
+            .args(["install", "SERVICES=1"])
             .args([format!("PREFIX={}", prefix.display()), format!("LIBRARIES={}", libraries.display())]),
     );
 }
@@ -45,15 +45,15 @@ fn flags_of(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
     output.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The code of docs/c.md: a program, a counter, a barrier, and a network.
-fn page() -> [String; 4] {
+/// The code of docs/c.md: a program, a counter, a barrier, a network, a rendezvous, and a session of IMPI.
+pub(crate) fn page() -> [String; 6] {
     let page = fs::read_to_string(package().join("../../docs/c.md")).unwrap();
     let mut codes = page.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     std::array::from_fn(|_| codes.next().unwrap())
 }
 
 /// Compiles a program as the page says.
-fn program(prefix: &Path, name: &str, code: &str) -> PathBuf {
+pub(crate) fn program(prefix: &Path, name: &str, code: &str) -> PathBuf {
     let (source, program) = (prefix.join(name).with_extension("c"), prefix.join(name));
     fs::write(&source, code).unwrap();
     succeeds(
@@ -128,7 +128,7 @@ fn an_installed_library_is_found_and_its_page_holds() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path();
     install(prefix);
-    let [first, counter, barrier, network] = page();
+    let [first, counter, barrier, network, ..] = page();
     assert!(first.lines().filter(|line| !line.is_empty()).count() <= 40, "a first program is short");
     let begin = first.split("static int square").next().unwrap();
     let counts = program(prefix, "counter", &[begin, &counter, &barrier, COUNTS].concat());
@@ -197,7 +197,8 @@ fn an_installation_into_a_folder_of_a_package_names_no_other_and_is_removed() {
     let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let make = |what: &str| {
         let mut command = Command::new("make");
-        command.arg("-C").arg(package()).args([what, "PREFIX=/opt/gpc", "LIBDIR=/opt/gpc/lib/x"]);
+        command.arg("-C").arg(package());
+        command.args([what, "SERVICES=1", "PREFIX=/opt/gpc", "LIBDIR=/opt/gpc/lib/x"]);
         command.arg(format!("DESTDIR={}", folder.path().display()));
         succeeds(command.arg(format!("LIBRARIES={}", libraries.display())));
     };
@@ -252,7 +253,8 @@ fn only_functions_of_the_interface_are_exported() {
     let output = succeeds(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     let output = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = output.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
-    let headers = ["chained_gpc.h", "armci/armci.h", "armci/gpc.h", "armci/message.h"];
+    let headers =
+        ["chained_gpc.h", "gpc_rendezvous.h", "impi.h", "armci/armci.h", "armci/gpc.h", "armci/message.h"];
     let header: String = headers
         .iter()
         .map(|name| fs::read_to_string(package().join("include").join(name)).unwrap())

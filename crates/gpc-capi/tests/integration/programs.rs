@@ -62,11 +62,12 @@ pub(crate) fn compile(compiler: &str, standard: &str, options: &[&str], source: 
     assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Runs a program with the shared library, for a minute at most.
-fn run(program: &Path, option: &str) -> Output {
+/// Runs a program with the shared library and variables, for a minute at most.
+fn run(program: &Path, option: &str, variables: &[(&str, &str)]) -> Output {
     Command::new("timeout")
         .arg("60")
         .arg(program)
+        .envs(variables.iter().copied())
         .env("LD_LIBRARY_PATH", library_folder(program))
         // Memory that the system does not have is an error of the library's functions, and no end of the test.
         .env("ASAN_OPTIONS", format!("allocator_may_return_null=1:{option}"))
@@ -91,13 +92,24 @@ pub(crate) fn succeeds(compiler: &str, standard: &str, source: &str) {
 
 /// The same with an option of the address sanitizer.
 pub(crate) fn succeeds_with(compiler: &str, standard: &str, source: &str, option: &str) {
+    succeeds_in(compiler, standard, source, option, &[]);
+}
+
+/// The same with variables of the environment.
+pub(crate) fn succeeds_in(
+    compiler: &str,
+    standard: &str,
+    source: &str,
+    option: &str,
+    variables: &[(&str, &str)],
+) {
     if !has_compiler(compiler) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     compile(compiler, standard, sanitizers(compiler), source, &program);
-    let output = run(&program, option);
+    let output = run(&program, option, variables);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{source}: {:?}\n{out}\n{err}", output.status);
     assert!(out.ends_with("done\n"), "{source}: {out}\n{err}");
@@ -147,7 +159,7 @@ fn an_exception_without_a_wrapper_ends_the_process_with_a_message() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     compile("c++", "c++17", &[], "throws.cpp", &program);
-    let output = run(&program, "");
+    let output = run(&program, "", &[]);
     assert!(!output.status.success() && output.stdout.is_empty());
     assert!(String::from_utf8_lossy(&output.stderr).contains("threw an exception"), "{output:?}");
 }

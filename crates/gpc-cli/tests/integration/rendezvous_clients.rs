@@ -1,10 +1,11 @@
-//! Clients of a rendezvous in other languages (crates/gpc-rendezvous/examples/clients): tasks in shell, Python and C
-//! meet through `gpc rendezvous serve`, and each receives the contacts of all.
+//! Clients of a rendezvous in other languages (crates/gpc-rendezvous/examples/clients): tasks in shell, Python, C and
+//! Java meet through `gpc rendezvous serve`, and each receives the contacts of all.
 
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -38,10 +39,10 @@ struct Client(&'static str, PathBuf);
 
 /// Returns the clients that can run here; prints what the others need.
 fn clients() -> &'static [Client] {
-    static CLIENTS: OnceLock<(Vec<Client>, Option<TempDir>)> = OnceLock::new();
+    static CLIENTS: OnceLock<(Vec<Client>, TempDir)> = OnceLock::new();
     let build = || {
+        let folder = tempfile::tempdir().unwrap();
         let mut found = Vec::new();
-        let mut folder = None;
         match is_there("curl", "--version") {
             true => found.push(Client("shell", sources().join("meet.sh"))),
             false => println!("skipped: needs curl"),
@@ -51,20 +52,37 @@ fn clients() -> &'static [Client] {
             false => println!("skipped: needs python3"),
         }
         match is_there("cc", "--version") {
-            true => {
-                let built = tempfile::tempdir().unwrap();
-                let program = built.path().join("meet");
-                let mut compile = Command::new("cc");
-                compile.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
-                assert!(compile.arg(&program).arg(sources().join("meet.c")).status().unwrap().success());
-                found.push(Client("C", program));
-                folder = Some(built);
-            }
+            true => found.push(Client("C", built_c(folder.path()))),
             false => println!("skipped: needs a C compiler"),
+        }
+        match is_there("javac", "-version") {
+            true => found.push(Client("Java", built_java(folder.path()))),
+            false => println!("skipped: needs a JDK"),
         }
         (found, folder)
     };
     &CLIENTS.get_or_init(build).0
+}
+
+fn built_c(folder: &Path) -> PathBuf {
+    let program = folder.join("meet");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
+    assert!(compile.arg(&program).arg(sources().join("meet.c")).status().unwrap().success());
+    program
+}
+
+/// Returns a script that runs the compiled class: `java Meet.java` would compile it for each task.
+fn built_java(folder: &Path) -> PathBuf {
+    let mut compile = Command::new("javac");
+    compile.args(["--release", "11", "-Xlint:all", "-Werror", "-d"]).arg(folder);
+    assert!(compile.arg(sources().join("Meet.java")).status().unwrap().success());
+    let script = folder.join("meet-java");
+    let options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
+    let text = format!("#!/bin/sh\nexec java {options} -cp '{}' Meet \"$@\"\n", folder.display());
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    script
 }
 
 /// Returns what a client decodes from level-n data: its lines, or its error.

@@ -222,6 +222,11 @@ impl Exchange {
         }
     }
 
+    /// Rank of this client.
+    pub fn rank(&self) -> Rank {
+        self.settings.rank
+    }
+
     /// Number of clients, once the server has sent it.
     pub fn clients(&self) -> Option<u32> {
         (self.size > 0).then_some(self.size)
@@ -236,6 +241,16 @@ impl Exchange {
     /// values (bit i for client i), and the values by ascending rank, without gaps.
     pub fn broadcast(&self, label: Label) -> Option<(u32, &Bytes)> {
         self.answers.get(&label).map(|answer| (answer.mask, &answer.values))
+    }
+
+    /// Whether DONE was sent.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done | State::Over) || self.all_done
+    }
+
+    /// Whether FINI was sent.
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Ended && self.fault.is_none()
     }
 
     /// Whether all clients are done. What they have sent stays, also if the server is lost then.

@@ -118,12 +118,6 @@ impl ExchangeSession {
         self.pipe.is_flushed()
     }
 
-    /// Ends the connection in order, after FINI has left: the server reads everything that was sent.
-    pub fn close(self) {
-        // The server may be gone, and is then not interested.
-        let _ = self.pipe.stream().shutdown(std::net::Shutdown::Write);
-    }
-
     /// Writes and reads what is possible without waiting. Returns whether nothing more is.
     fn turn(&mut self) -> bool {
         for _ in 0..READS_MAX {

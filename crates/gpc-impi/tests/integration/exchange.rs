@@ -85,7 +85,7 @@ fn clients_of_both_kinds_meet() {
     other.finish().unwrap();
     client.fini().unwrap();
     waits(&mut client, ExchangeSession::is_flushed);
-    client.close();
+    drop(client);
     served.join().unwrap().unwrap();
 }
 

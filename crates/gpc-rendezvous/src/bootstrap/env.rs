@@ -61,10 +61,20 @@ pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
     let variables = Variables::of_this_process()?;
     let Variables { job, multijob, rank, token_file, ca_file } = variables;
     let Some(job) = needed(job, multijob.is_some() || rank.is_some())? else { return Ok(None) };
-    let token = token_file.map(read_token).transpose()?;
-    let options = ClientOptions { token, ca: ca_file, ..ClientOptions::default() };
+    let options = client_options(token_file, ca_file)?;
     let subjob = rank.map_or(RankChoice::Assign, |rank| RankChoice::Rank(rank.into()));
     Ok(Some(with_handles(job, RankChoice::Assign, multijob, subjob, Client::new(&options)?)))
+}
+
+/// Options of a client with the token in this file and the certificates in this one. Files that are not named are those
+/// that the environment names, see [`variables`](crate::variables).
+///
+/// # Errors
+/// Returns an error if the token cannot be read, or a variable is invalid.
+pub fn client_options(token_file: Option<PathBuf>, ca: Option<PathBuf>) -> Result<ClientOptions, EnvError> {
+    let variables = Variables::of_this_process()?;
+    let token = token_file.or(variables.token_file).map(read_token).transpose()?;
+    Ok(ClientOptions { token, ca: ca.or(variables.ca_file), ..ClientOptions::default() })
 }
 
 /// The handle of the job. It is needed if other variables of a rendezvous are set.

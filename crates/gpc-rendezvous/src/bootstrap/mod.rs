@@ -26,7 +26,7 @@ use chained_gpc::bootstrap::{Bootstrap, Meeting, MeetingLimit};
 use chained_gpc::{Clock, Shown, TimeLimit};
 
 #[cfg(feature = "client")]
-pub use env::{EnvError, from_env, with_handles};
+pub use env::{EnvError, client_options, from_env, with_handles};
 pub use error::JoinError;
 pub use origin::Origin;
 

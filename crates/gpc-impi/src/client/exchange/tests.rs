@@ -62,11 +62,11 @@ fn the_worked_examples_of_the_source() {
     assert_eq!(client.broadcast(Label::C_DATALEN).unwrap().0, 5);
     client.done().unwrap();
     assert_eq!((sent(&mut client), client.stage()), (b"DONE\0\0\0\0".to_vec(), ClientStage::Done));
-    assert!(client.fini().is_err() && !client.are_all_done());
+    assert!(client.fini().is_err() && client.is_done() && !client.are_all_done());
     hears(&mut client, b"DONE\0\0\0\0bytes after that have no meaning");
     assert!(client.are_all_done());
     client.fini().unwrap();
-    assert_eq!(sent(&mut client), b"FINI\0\0\0\0");
+    assert_eq!((sent(&mut client), client.is_finished()), (b"FINI\0\0\0\0".to_vec(), true));
     client.handle(ClientInput::Lost("closed"));
     assert_eq!(client.fault(), None);
 }
