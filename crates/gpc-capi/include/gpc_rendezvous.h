@@ -5,8 +5,8 @@
  * Each task registers some bytes with a resource, whose handle it knows. When all have registered, each gets the data of
  * all, by rank. The library has these functions if it was built with them: make install SERVICES=1.
  *
- * The rules of chained_gpc.h hold. Texts are copied: resources, tokens and names may be freed after the call. A signal
- * ends no wait; each has a limit. */
+ * The rules of chained_gpc.h hold, and at the end there are wrappers for C++17. Texts are copied: resources, tokens and
+ * names may be freed after the call. A signal ends no wait; each has a limit. */
 
 #ifndef GPC_RENDEZVOUS_H
 #define GPC_RENDEZVOUS_H
@@ -345,3 +345,139 @@ int cgpc_subscription_free(struct cgpc_subscription *subscription);
 #endif  // __cplusplus
 
 #endif  /* GPC_RENDEZVOUS_H */
+
+
+#if defined(__cplusplus) && __cplusplus >= 201703L && defined(__cpp_exceptions) && !defined(GPC_RENDEZVOUS_HPP)
+#define GPC_RENDEZVOUS_HPP
+
+#include <mutex>
+
+/* Wrappers for C++17, as those of chained_gpc.h. */
+namespace cgpc {
+
+/* The data of all, valid as long as this value or a copy of it. */
+class completion {
+public:
+    explicit completion(cgpc_completion *of)
+        : of_(of, [](cgpc_completion *freed) { cgpc_completion_free(freed); }) {}
+    cgpc_completion *c() const { return of_.get(); }
+    std::uint16_t level() const {
+        std::uint16_t level = 0;
+        check(cgpc_completion_data(c(), &level, nullptr, nullptr));
+        return level;
+    }
+    view data() const {
+        view value = {nullptr, 0};
+        check(cgpc_completion_data(c(), nullptr, &value.start, &value.length));
+        return value;
+    }
+
+private:
+    std::shared_ptr<cgpc_completion> of_;
+};
+
+/* A subscription, which ends with this value. */
+class subscription {
+public:
+    cgpc_subscription *c() const { return of_.get(); }
+    /* Throws what the function has thrown. It was not called again since then. */
+    void rethrow() const {
+        std::lock_guard<std::mutex> lock(shared_->mutex);
+        if (shared_->thrown) {
+            std::rethrow_exception(shared_->thrown);
+        }
+    }
+
+private:
+    friend class rendezvous;
+    struct state {
+        std::function<void(const cgpc_notification &)> function;
+        std::mutex mutex;
+        std::exception_ptr thrown;
+    };
+    static void notified(const cgpc_notification *notification, void *arg) {
+        state &to = **static_cast<std::shared_ptr<state> *>(arg);
+        {
+            std::lock_guard<std::mutex> lock(to.mutex);
+            if (to.thrown) {
+                return;
+            }
+        }
+        try {
+            to.function(*notification);
+        } catch (...) {
+            std::lock_guard<std::mutex> lock(to.mutex);
+            to.thrown = std::current_exception();
+        }
+    }
+    struct freed {
+        void operator()(cgpc_subscription *of) const { cgpc_subscription_free(of); }
+    };
+    std::shared_ptr<state> shared_ = std::make_shared<state>();
+    std::unique_ptr<cgpc_subscription, freed> of_;
+};
+
+/* A client of rendezvous services. */
+class rendezvous {
+public:
+    explicit rendezvous(const cgpc_rendezvous_options *options = nullptr) {
+        cgpc_rendezvous *made = nullptr;
+        check(cgpc_rendezvous_new(options, &made));
+        of_.reset(made);
+    }
+    cgpc_rendezvous *c() const { return of_.get(); }
+    static std::string token() {
+        char drawn[CGPC_TOKEN_SIZE];
+        check(cgpc_rendezvous_token(drawn, sizeof drawn));
+        return drawn;
+    }
+    /* The handle of a new resource. */
+    std::string create(const std::string &service, const cgpc_rendezvous_spec &spec) const {
+        char handle[CGPC_HANDLE_SIZE];
+        check(cgpc_rendezvous_create(c(), service.c_str(), &spec, handle, sizeof handle, nullptr));
+        return handle;
+    }
+    /* The rank. */
+    std::uint32_t enroll(const std::string &resource, const std::string &token, const std::string &data,
+                         std::int64_t rank = CGPC_RANK_ASSIGN, std::uint64_t lease_us = 0) const {
+        std::uint32_t own = 0;
+        check(cgpc_rendezvous_register(c(), resource.c_str(), rank, token.c_str(), data.data(), data.size(), lease_us,
+                                       &own, nullptr, nullptr));
+        return own;
+    }
+    /* The completion; none if it is not there within the limit. */
+    std::optional<completion> wait(const std::string &resource, std::uint64_t limit_us,
+                                   std::int32_t scope = CGPC_SCOPE_TOP, const char *token = nullptr) const {
+        cgpc_completion *found = nullptr;
+        int status = check(cgpc_rendezvous_wait(c(), resource.c_str(), scope, token, limit_us, &found));
+        if (status == CGPC_PENDING) {
+            return std::nullopt;
+        }
+        return completion(found);
+    }
+    /* The function runs on a thread of the subscription. If it throws, it is not called again: see rethrow. */
+    subscription subscribe(const std::string &resource, std::function<void(const cgpc_notification &)> function,
+                           std::int32_t scope = CGPC_SCOPE_TOP, const char *token = nullptr) const {
+        subscription made;
+        made.shared_->function = std::move(function);
+        using kept = std::shared_ptr<subscription::state>;
+        cgpc_subscription *of = nullptr;
+        /* The library releases the argument in any case. */
+        check(cgpc_rendezvous_subscribe(
+            c(), resource.c_str(), scope, token, subscription::notified, new kept(made.shared_),
+            [](void *arg) { delete static_cast<kept *>(arg); }, &of));
+        made.of_.reset(of);
+        return made;
+    }
+    void destroy(const std::string &resource) const { check(cgpc_rendezvous_destroy(c(), resource.c_str())); }
+
+private:
+    struct freed {
+        void operator()(cgpc_rendezvous *of) const { cgpc_rendezvous_free(of); }
+    };
+    std::unique_ptr<cgpc_rendezvous, freed> of_;
+};
+
+} /* namespace cgpc */
+
+#endif /* __cplusplus */

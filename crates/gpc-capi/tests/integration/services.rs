@@ -118,6 +118,12 @@ fn a_client_of_rendezvous_over_http_and_https() {
 }
 
 #[test]
+fn a_function_of_a_subscription_that_throws() {
+    let service = Service::start();
+    succeeds_in("c++", "c++17", "rendezvous.cpp", "detect_leaks=1", &[("SERVICE", service.url())]);
+}
+
+#[test]
 fn a_client_of_impi() {
     let bad = bad_servers();
     let mut variables: Vec<(&str, &str)> = bad.iter().map(|(name, url)| (*name, url.as_str())).collect();
