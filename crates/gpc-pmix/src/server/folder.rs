@@ -132,7 +132,11 @@ fn remove_leftovers_in(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().take(ENTRIES_MAX).flatten() {
         let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         let path = entry.path();
-        if is_named && let Some(lock) = lock(&path) {
+        // A folder that another process has just removed may have a successor of the same name.
+        if is_named
+            && let Some(lock) = lock(&path)
+            && is_still(&path, &lock)
+        {
             // What cannot be removed stays for the next helper.
             let _ = fs::remove_dir_all(&path);
             drop(lock);
