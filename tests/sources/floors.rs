@@ -254,6 +254,12 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "crates/gpc-bnr/src/pmix",
+        floors: &[],
+        packages: &["chained_gpc", "gpc_pmix"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "crates/gpc-bnr/src/protocol.rs",
         floors: &[],
         packages: &["chained_gpc", "bytes"],

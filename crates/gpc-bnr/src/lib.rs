@@ -20,7 +20,8 @@
 //! | [`host`] | one node of a domain on sockets: the driver of [`domain`] |
 //! | `causes` | outcomes of chained calls as reports and faults |
 //! | [`supervisor`] | a process that starts a host's processes and ends everything they leave behind |
-//! | `open_mpi` | detects programs of Open MPI, which this launcher cannot connect |
+//! | `pmix` | translates the upcalls of a PMIx server to requests |
+//! | `open_mpi` | detects programs of Open MPI, which need a PMIx server |
 //! | [`streams`] | output of processes, in pieces, on its way to the head |
 //! | [`client`] | the interface of a process, and of commands |
 //! | `sim` | worlds of domains in virtual time (feature `sim`) |
@@ -60,7 +61,8 @@
 //! | `calls`, `serving`, `shared` | chained calls; a node in the domains of others; the state of all its domains |
 //! | `queries`, `snapshot` | commands that ask through a node; what a node holds, for tests |
 //! | `private` | files of programs that only their owner can read |
-//! | `foreign` | detects processes whose MPI library is not supported |
+//! | `pmix`, `pmix_state`, `helper` | the PMIx server of a node: its groups; its state; its process |
+//! | `mpi`, `foreign` | what programs need; detects processes that lack a PMIx server |
 //!
 //! ## supervisor
 //!
@@ -68,12 +70,12 @@
 //! |---|---|
 //! | `process`, `orders`, `codec` | the supervisor process; its orders and events; their encoding |
 //! | `handle`, `connection`, `passing` | the node's side; its queue of orders; bytes and descriptors over the socket |
-//! | `lookup`, `inspect`, `elf` | search of `PATH`; checks of a program; its libraries |
+//! | `lookup`, `inspect`, `elf`, `need` | search of `PATH`; checks of a program; its libraries; its need of PMIx |
 //! | `start`, `spawn`, `cores` | starts one process; `posix_spawn` (`unsafe`); binding to cores |
 //! | `groups`, `killing`, `tree`, `cgroup` | processes of groups; their kill; descendants; control groups |
 //! | `system` | what `groups` asks of the operating system |
 //!
-//! ## client, pmi, streams, sim
+//! ## client, pmi, pmix, streams, sim
 //!
 //! | file | for |
 //! |---|---|
@@ -83,6 +85,10 @@
 //! | `pmi/one`, `text`, `two`, `message` | PMI-1, and its lines; PMI-2, and its messages |
 //! | `pmi/step` | results of requests in both versions |
 //! | `pmi/spawn`, `barrier`, `attributes` | spawns; groups of PMI-1.2 barriers; node attributes of PMI-2 |
+//! | `pmix/jobs`, `names` | groups as jobs of PMIx, before they start; names of processes |
+//! | `pmix/collective`, `publishing`, `spawning` | fences and connects; publish and lookup; spawn and kill |
+//! | `pmix/known`, `pending` | groups that the server knows; upcalls that are not answered yet |
+//! | `pmix/directives`, `status` | keys with a meaning; status numbers |
 //! | `streams/splitter`, `batch` | bytes to pieces that end with a line; several pieces in one call |
 //! | `sim/world`, `events`, `time` | a world, which handles events in order; the events; its time |
 //! | `sim/node`, `driver`, `network` | a chain with a domain above it; inputs and outputs of both; links |
@@ -108,6 +114,7 @@ pub mod native;
 mod open_mpi;
 pub mod order;
 pub mod pmi;
+mod pmix;
 pub mod protocol;
 mod protocol_output;
 pub mod request;

@@ -1,5 +1,5 @@
 //! Detects programs of Open MPI by the libraries that they are linked with or have loaded. Such processes find each
-//! other by PMIx alone, so under this launcher they could not.
+//! other by PMIx alone.
 
 use std::path::Path;
 
@@ -49,16 +49,32 @@ pub(crate) fn library_in_maps(maps: &[u8]) -> Option<String> {
     library(&paths.collect::<Vec<_>>())
 }
 
-/// The reason for not starting a program of Open MPI.
-pub(crate) fn refusal(library: &str) -> StartError {
-    let why = message(library);
+/// The reason for not starting a program of Open MPI without a PMIx server.
+pub(crate) fn refusal(library: &str, is_available: bool) -> StartError {
+    let why = match is_available {
+        true => "it is started with `--pmix never`: leave that option out",
+        false => "this node has none: `gpc` was built without the feature `pmix`",
+    };
+    refused(format!("it is a program of Open MPI ({}), which needs a PMIx server; {why}", Shown(library)))
+}
+
+/// The reason for not starting programs of two MPIs as one group.
+pub(crate) fn mixture(open_mpi: &str, mpich: &str) -> StartError {
+    let (open_mpi, mpich) = (Shown(open_mpi), Shown(mpich));
+    refused(format!(
+        "programs of Open MPI ({open_mpi}) and of MPICH ({mpich}) cannot be one world: build all programs of the line with one MPI"
+    ))
+}
+
+fn refused(why: String) -> StartError {
     StartError { errno: NOT_SUPPORTED, status: StartError::REFUSED, host: String::new(), why }
 }
 
-/// Message about a program of Open MPI.
-pub(crate) fn message(library: &str) -> String {
+/// Message about a process that has loaded Open MPI and has no PMIx server.
+pub(crate) fn silent_message(library: &str, unavailable: Option<&str>) -> String {
+    let why = unavailable.map_or_else(String::new, |why| format!(" ({})", Shown(why)));
     format!(
-        "it is a program of Open MPI ({}), which needs a PMIx server, and `gpc run` has none: start it with Open MPI's mpiexec, or build it with an MPI that speaks PMI-1 or PMI-2, such as MPICH",
+        "it has loaded Open MPI ({}) and has no PMIx server{why}: start it with `--pmix always` (Debian's package libpmix2 has the library), or use an MPI that speaks PMI-1 or PMI-2, such as MPICH",
         Shown(library)
     )
 }
@@ -106,6 +122,6 @@ mod tests {
 ";
         assert_eq!(library_in_maps(maps).as_deref(), Some("libmpi.so.40.30.4"));
         assert_eq!(library_in_maps(b"\n\xff /\xff\n/\n-"), None);
-        assert!(message("\u{1b}x").contains("\\u{1b}x"));
+        assert!(silent_message("\u{1b}x", Some("gone")).contains("\\u{1b}x"));
     }
 }

@@ -53,6 +53,7 @@ pub(super) fn begin_elsewhere(
         domain: Domain::new(settings, clock.now()),
         clock,
         supervisor: shared.command.clone(),
+        pmix: shared.pmix.get().cloned(),
         starts_at_once: false,
         listeners: Listeners::default(),
         events: None,

@@ -120,6 +120,11 @@ impl Engine {
         if let Client::Process(member) = client {
             self.links.attributes.gone(member);
         }
+        if let Client::Process(member) = client
+            && self.pmix.unlink(member, self.local.alive.contains(&member))
+        {
+            return;
+        }
         self.inputs.push_back(Input::Gone(client));
     }
 

@@ -1,5 +1,6 @@
 //! Carries out the outputs of the domain's state machine, and the requests of the application that bypass it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::clients::Link;
 use super::engine::{END_LIMIT, Engine, Errno, HostCallPurpose, STREAM_LIMIT};
 use super::events::HostEvent;
 use super::input::InputSender;
+use super::mpi::MpiFacts;
 use super::orders::ReplyTarget;
 use super::owner::OWNER;
 use super::private::PrivateFiles;
@@ -25,9 +27,10 @@ use crate::domain::{CallNumber, Input, Output, Serial};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Rank};
 use crate::order::Order;
+use crate::pmix::{SERVER, Variables};
 use crate::protocol::Conversation;
 use crate::request::{Answer, Client};
-use crate::spec::{Block, Layout, PmixNeed};
+use crate::spec::{Block, Layout};
 use crate::start_error::StartError;
 use crate::supervisor::{Recipients, Supervisor, SupervisorOrder};
 
@@ -38,6 +41,8 @@ impl Engine {
             Output::Notice { client, death } => {
                 if client == OWNER {
                     self.event(HostEvent::Death(death));
+                } else if client == SERVER {
+                    self.pmix.translation().notice(&death);
                 } else if let Some(link) = self.links.clients.get_mut(&client) {
                     link.notice(death);
                     self.links.touched.insert(client);
@@ -62,10 +67,9 @@ impl Engine {
             },
             Output::Check(layout) => self.check(&layout),
             Output::Fetch { number, member } => {
-                let fault = Fault::new(FaultKind::Unsupported, format!("{member} has no PMIx server"));
-                self.inputs.push_back(Input::Fetched { number, data: Err(fault) });
+                self.pmix.translation().question(number, member);
             }
-            Output::Start(layout) => self.start(layout),
+            Output::Start(layout) => self.start_served(layout),
             Output::Kill { group, grace } => self.kill(group, grace),
             Output::Signal(group, signal) => {
                 self.send_order(SupervisorOrder::Signal { group, signal, to: Recipients::All }, Vec::new())
@@ -87,8 +91,11 @@ impl Engine {
     }
 
     pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
+        let now = self.now();
         if client == OWNER {
             self.owner.answer(serial, answer);
+        } else if self.pmix.translation().is_own(client, serial) {
+            self.pmix.translation().answered(client, serial, answer, now);
         } else if let Some(link) = self.links.clients.get_mut(&client) {
             link.answered(serial, answer);
             self.links.touched.insert(client);
@@ -122,7 +129,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn start(&mut self, layout: Arc<Layout>) {
+    /// Starts the processes of a group, with these variables for the PMIx server.
+    pub(super) fn start(&mut self, layout: Arc<Layout>, variables: &BTreeMap<Rank, Variables>) {
         let ranks = layout.ranks_on(self.me).collect();
         if let Some((group, ranks)) = self.local.starting.begin(layout.group, ranks) {
             return self.inputs.push_back(Input::Started { group, ranks });
@@ -156,7 +164,8 @@ impl Engine {
                 let cpus = cpus.get(&rank).copied();
                 let (me, domain, private) = (self.me, self.name.as_str(), &private);
                 let image = image.as_deref();
-                let node = NodeInfo { me, position, cpus, domain, port, own_input, private, image };
+                let pmix = variables.get(&rank).map_or(&[][..], Vec::as_slice);
+                let node = NodeInfo { me, position, cpus, domain, port, own_input, private, image, pmix };
                 prepare(&layout, rank, &node)
             });
             if let Err(error) = prepared.and_then(|prepared| self.begin(member, prepared)) {
@@ -173,10 +182,16 @@ impl Engine {
         let group = layout.group;
         let mine: Vec<&Block> = layout.blocks.iter().filter(|block| block.node == self.me).collect();
         let mut failed = Vec::new();
+        let mut facts = MpiFacts::default();
         for (number, spec) in (0..).zip(&layout.specs) {
             let blocks = mine.iter().filter(|block| block.spec == number);
             let ranks: Vec<Rank> = blocks.flat_map(|block| block.first..block.first + block.count).collect();
-            if let (false, Err(mut error)) = (ranks.is_empty(), check(spec, &self.local.programs.lock())) {
+            if ranks.is_empty() {
+                continue;
+            }
+            let checked = check(spec, &self.local.programs.lock());
+            if let Err(mut error) = checked.and_then(|found| facts.add(spec, found, self.pmix.is_available()))
+            {
                 self.host.clone_into(&mut error.host);
                 failed.push((ranks, error));
             }
@@ -192,7 +207,7 @@ impl Engine {
                 None
             }
         };
-        self.inputs.push_back(Input::Checked { group, failed, port, pmix: PmixNeed::No });
+        self.inputs.push_back(Input::Checked { group, failed, port, pmix: facts.need });
     }
 
     pub(super) fn begin(&mut self, member: Member, prepared: PreparedProcess) -> io::Result<()> {
@@ -243,7 +258,9 @@ impl Engine {
     }
 
     pub(super) fn kill(&mut self, group: GroupId, grace: Option<Duration>) {
-        if self.supervisor.process.is_some() && self.local.groups.contains_key(&group) {
+        if self.stop_preparing(group) {
+            self.emptied(group);
+        } else if self.supervisor.process.is_some() && self.local.groups.contains_key(&group) {
             self.send_order(SupervisorOrder::Kill { group, grace }, Vec::new());
         } else {
             self.emptied(group);

@@ -14,6 +14,7 @@ use super::calls::{CallResult, Calls, Handles, reports};
 use super::clients::Link;
 use super::events::HostEvent;
 use super::foreign::SilentProcesses;
+use super::helper::PmixCommand;
 use super::input::InputSender;
 use super::links::Links;
 use super::listeners::Listeners;
@@ -22,6 +23,7 @@ use super::mailbox::{EngineMessage, Mailbox};
 use super::orders::{PendingOrders, ReplyTarget};
 use super::outflow::Outflow;
 use super::owner::{OWNER, Owner};
+use super::pmix_state::PmixState;
 use super::processes::ReadOutcome;
 use super::shared::Part;
 use super::sources::{Source, Sources};
@@ -70,6 +72,7 @@ pub(super) struct Parts {
     pub(super) clock: Clock,
     pub(super) outflow: Outflow,
     pub(super) supervisor: SupervisorCommand,
+    pub(super) pmix: Option<PmixCommand>,
     /// Whether this node runs processes for certain, so the supervisor is started at once.
     pub(super) starts_at_once: bool,
     pub(super) listeners: Listeners,
@@ -97,6 +100,7 @@ pub(super) struct Engine {
     pub(super) links: Links,
     pub(super) local: Local,
     pub(super) supervisor: SupervisorState,
+    pub(super) pmix: PmixState,
     pub(super) stdio: Stdio,
     pub(super) over: bool,
 }
@@ -106,7 +110,9 @@ impl Engine {
         let calls = parts.caller.zip(parts.calls).map(|(caller, handles)| {
             Calls::new(parts.me, caller, handles, &parts.name, parts.mailbox.clone())
         });
+        let pmix = PmixState::new(parts.pmix, parts.me, &parts.name);
         let mut engine = Engine {
+            pmix,
             sources: Sources::new(parts.poll),
             mailbox: parts.mailbox,
             inbox: parts.inbox,
@@ -176,6 +182,7 @@ impl Engine {
         self.take_messages();
         self.read(buffer);
         self.check_silent();
+        self.check_pmix();
         self.close_late();
         self.inputs.push_back(Input::Time);
         self.run_machine();
@@ -202,7 +209,7 @@ impl Engine {
             return Some(Duration::ZERO);
         }
         let unidentified = self.links.unidentified.values().next().map(|unidentified| unidentified.until);
-        let deadlines = [self.domain.deadline(), self.local.silent.due(), unidentified];
+        let deadlines = [self.domain.deadline(), self.local.silent.due(), self.pmix.deadline(), unidentified];
         deadlines.into_iter().flatten().min().map(|deadline| deadline.saturating_sub(self.now()))
     }
 
@@ -334,6 +341,7 @@ impl Engine {
                     false
                 }
                 Source::Supervisor => self.read_supervisor(buffer),
+                Source::Pmix => self.read_helper(buffer),
                 Source::Tools => self.accept_tool(),
                 Source::Port => self.accept_processes(),
             };
@@ -380,7 +388,9 @@ impl Engine {
         match event {
             SupervisorEvent::Started(member, pid) => {
                 self.local.alive.insert(member);
-                self.local.silent.insert(member, pid, self.now());
+                if !self.pmix.serves(member.group) {
+                    self.local.silent.insert(member, pid, self.now());
+                }
                 self.started(member, Ok(pid));
             }
             SupervisorEvent::NotStarted(member, error) => self.started(member, Err(error)),
@@ -390,6 +400,7 @@ impl Engine {
                 // Requests that the process sent before its end count.
                 self.read_rest(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
+                self.served_ended(member);
             }
             SupervisorEvent::Emptied(group) => self.emptied(group),
         }
@@ -398,7 +409,8 @@ impl Engine {
     /// Aborts the job of a process that uses an unsupported MPI library: it would consider itself alone.
     fn check_silent(&mut self) {
         if let Some((member, library)) = self.local.silent.check(self.now()) {
-            let request = Request::Abort { code: StartError::REFUSED, message: open_mpi::message(&library) };
+            let message = open_mpi::silent_message(&library, self.pmix.unavailable.as_deref());
+            let request = Request::Abort { code: StartError::REFUSED, message };
             let client = Client::Process(member);
             // The abort has no answer.
             self.inputs.push_back(Input::Request { client, serial: Serial::MAX, request });
@@ -440,6 +452,7 @@ impl Engine {
         self.local.silent = SilentProcesses::default();
         for member in std::mem::take(&mut self.local.alive) {
             self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
+            self.served_ended(member);
         }
         for group in self.local.groups.keys().copied().collect::<Vec<_>>() {
             self.emptied(group);
@@ -451,6 +464,7 @@ impl Engine {
         self.links.attributes.forget(group);
         self.links.listeners.forget(group);
         self.local.private.remove(&group);
+        self.pmix.translation().emptied(group);
         if let Some(layout) = self.local.groups.remove(&group)
             && layout.reads_on(self.me)
             && self.stdio.own_input.is_none()
@@ -463,8 +477,9 @@ impl Engine {
 
     /// Passes all inputs to the state machine, carries out its outputs, and writes the results.
     fn run_machine(&mut self) {
-        // Terminates: an output adds an input only for a call of this node to itself. The machine makes a bounded
-        // number of such calls for each input from outside.
+        self.carry_out_pmix();
+        // Terminates: an output adds an input only for a call of this node to itself, and for the PMIx server. The
+        // machine makes a bounded number of such calls for each input from outside.
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
             tracing::trace!(node = self.me, ?input);
@@ -473,7 +488,9 @@ impl Engine {
                 tracing::trace!(node = self.me, ?output);
                 self.carry_out(output);
             }
+            self.carry_out_pmix();
         }
+        self.flush_helper();
         if let Some(supervisor) = &mut self.supervisor.process
             && let Err(error) = supervisor.flush()
         {
@@ -515,6 +532,8 @@ pub(super) struct Errno;
 impl Errno {
     /// No such child process.
     pub(super) const CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
+    /// The operation was cancelled.
+    pub(super) const CANCELED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
     /// Input/output error.
     pub(super) const IO: i32 = rustix::io::Errno::IO.raw_os_error();
 }

@@ -11,15 +11,19 @@ mod effects;
 mod engine;
 mod events;
 mod foreign;
+mod helper;
 mod input;
 mod links;
 mod listeners;
 mod local;
 mod mailbox;
+mod mpi;
 mod orders;
 mod outflow;
 mod owner;
 mod peer;
+mod pmix;
+mod pmix_state;
 mod private;
 mod processes;
 mod programs;
@@ -59,6 +63,7 @@ use crate::request::{Answer, Request};
 use crate::supervisor::Recipients;
 
 pub use self::events::HostEvent;
+pub use self::helper::PmixCommand;
 pub use self::input::HostInput;
 pub use self::outflow::Writer;
 pub use self::programs::PROGRAMS_MAX;
@@ -123,6 +128,7 @@ impl Host {
             domain,
             clock,
             supervisor: settings.supervisor,
+            pmix: settings.pmix,
             starts_at_once: runs,
             listeners: Listeners::open(settings.tools, settings.pmi_port)?,
             events: Some(event_sender),

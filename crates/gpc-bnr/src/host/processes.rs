@@ -21,7 +21,7 @@ use crate::names::{GroupId, Member, Rank};
 use crate::spec::{Layout, Spec};
 use crate::start_error::StartError;
 use crate::streams::{Piece, Splitter, Stream};
-use crate::supervisor::{self, BindOrder, BindTo, Binding, SupervisorOrder, env_value};
+use crate::supervisor::{self, BindOrder, BindTo, Binding, ProgramFacts, SupervisorOrder, env_value};
 
 /// Most bytes read from one pipe per iteration.
 const READ_MAX: usize = 64 << 10;
@@ -99,6 +99,8 @@ pub(super) struct NodeInfo<'a> {
     pub(super) private: &'a PrivateFiles,
     /// The file that the process executes instead of its program.
     pub(super) image: Option<&'a Path>,
+    /// The variables by which it finds the PMIx server.
+    pub(super) pmix: &'a [(Vec<u8>, Vec<u8>)],
 }
 
 /// Creates the descriptors and the start order of a process.
@@ -153,7 +155,10 @@ fn order(layout: &Layout, rank: Rank, node: &NodeInfo<'_>) -> SupervisorOrder {
         false => Vec::new(),
     };
     env.extend(node.private.variables(spec));
+    // Those of the program replace parameters that the server advises, but not what its client needs.
+    let is_advice = |name: &[u8]| !name.starts_with(b"PMIX_") && spec.env.iter().any(|(set, _)| set == name);
     env.extend_from_slice(&spec.env);
+    env.extend(node.pmix.iter().filter(|(name, _)| !is_advice(name)).cloned());
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
     match &node.port {
         // The supervisor sets the variable with the descriptor's number.
@@ -234,10 +239,11 @@ fn info(spec: &Spec, name: &str) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// The reason why the start would fail.
-pub(super) fn check(spec: &Spec, programs: &Programs) -> Result<(), StartError> {
+pub(super) fn check(spec: &Spec, programs: &Programs) -> Result<ProgramFacts, StartError> {
     let image = programs.image(spec)?;
     let path = own_path(spec).or_else(|| env_value(&spec.env, b"PATH").map(<[u8]>::to_vec));
-    supervisor::check(&spec.program, image.as_deref(), path.as_deref(), info(spec, "wdir").as_deref())
+    let program = (&spec.program[..], &spec.args[..]);
+    supervisor::check(program, image.as_deref(), path.as_deref(), info(spec, "wdir").as_deref())
 }
 
 /// A port that is free at all addresses of this host. A process must take it soon, since another program may.

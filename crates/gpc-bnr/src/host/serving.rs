@@ -10,6 +10,7 @@ use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement
 
 use super::begin::begin_elsewhere;
 use super::calls::Handles;
+use super::helper::PmixCommand;
 use super::mailbox::{EngineMessage, Mailbox};
 use super::programs::NO_PART;
 use super::shared::Shared;
@@ -102,6 +103,12 @@ impl Serving {
     pub fn dead_after(&self, silence: Duration) {
         // The first value wins.
         let _ = self.shared.dead_after.set(silence);
+    }
+
+    /// Sets the command of the PMIx server. Without it, this node starts no programs that need one.
+    pub fn serve_pmix(&self, command: PmixCommand) {
+        // The first value wins.
+        let _ = self.shared.pmix.set(command);
     }
 
     /// Adds a program to those of a domain, or replaces it: the processes of specs whose hint `image` is this number

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 
 use chained_gpc::trees::Id;
 
+use super::helper::PmixCommand;
 use super::input::HostInput;
 use super::outflow::Writer;
 use super::serving::Serving;
@@ -27,6 +28,8 @@ pub struct HostSettings {
     pub addresses: BTreeMap<Id, String>,
     /// The supervisor's command.
     pub supervisor: SupervisorCommand,
+    /// The command of the PMIx server; `None`: programs that need one are refused at the head's node.
+    pub pmix: Option<PmixCommand>,
     /// The bounds of the domain.
     pub limits: Limits,
     /// Listener for commands of the same user.
@@ -52,6 +55,7 @@ impl HostSettings {
             slots: BTreeMap::new(),
             addresses: BTreeMap::new(),
             supervisor,
+            pmix: None,
             limits: Limits::default(),
             tools: None,
             output: None,

@@ -8,6 +8,7 @@ use chained_gpc::trees::Id;
 use chained_gpc::{Caller, Clock};
 
 use super::calls::Handles;
+use super::helper::PmixCommand;
 use super::mailbox::Mailbox;
 use super::programs::SharedPrograms;
 use super::supervisor::SupervisorCommand;
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     /// Time of silence after which this node takes a peer for lost, if it is not the default.
     pub(super) dead_after: OnceLock<Duration>,
     pub(super) caller: OnceLock<Caller>,
+    /// The command of the PMIx server.
+    pub(super) pmix: OnceLock<PmixCommand>,
     pub(super) handles: OnceLock<Handles>,
     domains: Mutex<BTreeMap<String, Part>>,
 }
@@ -49,6 +52,7 @@ impl Shared {
             clock: Clock::system(),
             dead_after: OnceLock::new(),
             caller: OnceLock::new(),
+            pmix: OnceLock::new(),
             handles: OnceLock::new(),
             domains: Mutex::default(),
         }

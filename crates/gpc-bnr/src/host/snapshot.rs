@@ -9,8 +9,9 @@ impl Engine {
     /// The counts of this node, of its domain, and of its supervisor.
     pub(super) fn snapshot(&self) -> Snapshot {
         let (stdio, links, local) = (&self.stdio, &self.links, &self.local);
-        let is_listener =
-            |source: &Source| matches!(source, Source::Tools | Source::Port | Source::Supervisor);
+        let is_listener = |source: &Source| {
+            matches!(source, Source::Tools | Source::Port | Source::Supervisor | Source::Pmix)
+        };
         let mut counts = vec![
             ("watched descriptors", self.sources.all().filter(|source| !is_listener(source)).count()),
             ("inputs of the machine", self.inputs.len()),
@@ -24,6 +25,7 @@ impl Engine {
             ("groups", local.groups.len()),
             ("groups with private files", local.private.len()),
             ("groups that start", local.starting.len()),
+            ("groups and processes of the PMIx server", self.pmix.len()),
             ("processes", local.alive.len()),
             ("silent processes", local.silent.len()),
             ("programs", local.programs.lock().len()),

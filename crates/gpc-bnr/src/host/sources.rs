@@ -25,6 +25,8 @@ pub(super) enum Source {
     /// The pipe of a rank that reads standard input.
     Input(Rank),
     Supervisor,
+    /// The helper of the PMIx server.
+    Pmix,
     Tools,
     Port,
 }

@@ -176,7 +176,7 @@ impl Drop for Supervisor {
 }
 
 /// Waits for the end of a process. Returns whether it has ended.
-fn wait_for(child: &mut Child, limit: &TimeLimit) -> bool {
+pub(crate) fn wait_for(child: &mut Child, limit: &TimeLimit) -> bool {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
     // Terminates with the process or the time limit.
     loop {

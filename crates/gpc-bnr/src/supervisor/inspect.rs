@@ -1,5 +1,5 @@
-//! Checks a program before its start and after a failed start. The checks cover its directory, its file, whatever
-//! executes the file, and its MPI library, which may be unsupported.
+//! Checks a program before its start and after a failed start. The checks cover its directory, its file, and whatever
+//! executes the file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,7 +12,6 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::elf;
-use crate::open_mpi;
 use crate::start_error::StartError;
 
 /// Bytes of a script's first line that the system reads.
@@ -25,6 +24,16 @@ pub(super) enum Kind {
     Plain,
     /// Any other file: the system executes or refuses it.
     Executable,
+}
+
+/// What a program file is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Inspected {
+    pub(super) kind: Kind,
+    /// Whether an interpreter executes it.
+    pub(super) is_script: bool,
+    /// The libraries that it is linked with.
+    pub(super) needed: Vec<Vec<u8>>,
 }
 
 /// Checks the working directory of a process.
@@ -58,31 +67,30 @@ pub(super) fn missing(program: &[u8], errno: Errno) -> StartError {
 /// Checks a program file, at the path by which its process starts it.
 ///
 /// # Errors
-/// The file, its interpreter or its loader is missing or not executable, or it needs an MPI library that is not
-/// supported.
-pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<Kind, StartError> {
+/// The file, its interpreter or its loader is missing or not executable.
+pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<Inspected, StartError> {
     let seen = seen_from(wdir, found);
     executable(&seen).map_err(|errno| missing(program, errno))?;
     // A file that may be executed but not read cannot be checked further.
-    let Ok(file) = File::open(&seen) else { return Ok(Kind::Executable) };
+    let mut inspected = Inspected { kind: Kind::Executable, is_script: false, needed: Vec::new() };
+    let Ok(file) = File::open(&seen) else { return Ok(inspected) };
     let mut line = [0; FIRST_LINE];
     let count = file.read_at(&mut line, 0).unwrap_or(0);
     let start = &line[..count];
     if let Some(rest) = start.strip_prefix(b"#!") {
         script(&seen, rest, wdir)?;
+        inspected.is_script = true;
     } else if start.starts_with(b"\x7fELF") {
         let elf = elf::read(&file);
         if let Some(loader) = &elf.loader {
             let what = format!("it needs the dynamic loader {}", shown(loader));
             executes(loader, wdir, &what)?;
         }
-        if let Some(library) = open_mpi::library(&elf.needed) {
-            return Err(open_mpi::refusal(&library));
-        }
+        inspected.needed = elf.needed;
     } else if !start.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&0)) {
-        return Ok(Kind::Plain);
+        inspected.kind = Kind::Plain;
     }
-    Ok(Kind::Executable)
+    Ok(inspected)
 }
 
 /// Checks the interpreter of a script. `rest` is the first line after `#!`.
@@ -102,7 +110,7 @@ fn executes(path: &[u8], wdir: Option<&[u8]>, what: &str) -> Result<(), StartErr
 }
 
 /// A path as seen from the working directory of the process.
-fn seen_from(wdir: Option<&[u8]>, path: &Path) -> PathBuf {
+pub(super) fn seen_from(wdir: Option<&[u8]>, path: &Path) -> PathBuf {
     wdir.map_or_else(|| path.into(), |wdir| Path::new(OsStr::from_bytes(wdir)).join(path))
 }
 

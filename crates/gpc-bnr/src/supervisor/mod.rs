@@ -48,6 +48,7 @@ mod handle;
 mod inspect;
 mod killing;
 mod lookup;
+mod need;
 mod orders;
 mod passing;
 mod process;
@@ -62,6 +63,8 @@ mod tree;
 use std::time::Duration;
 
 pub use handle::Supervisor;
+pub(crate) use handle::wait_for;
+pub(crate) use need::ProgramFacts;
 pub use orders::{BindOrder, BindTo, Binding, Recipients, SupervisorEvent, SupervisorOrder};
 pub use process::{run, stdin_control};
 pub(crate) use start::check;

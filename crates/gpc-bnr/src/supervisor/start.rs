@@ -22,6 +22,7 @@ use rustix::process::{Pid, Resource, getrlimit};
 use super::cores::Cores;
 use super::inspect::{self, Kind};
 use super::lookup::Lookup;
+use super::need::{ProgramFacts, facts};
 use super::orders::{BindTo, Binding};
 use super::spawn::{Image, spawn};
 use super::topology::{self, BoundCpus};
@@ -98,7 +99,7 @@ impl Starter {
             Err(error) => error,
         };
         inspect::folder(program.wdir)?;
-        let kind = inspect::file(program.program, &found, program.wdir)?;
+        let kind = inspect::file(program.program, &found, program.wdir)?.kind;
         if kind == Kind::Plain && Errno::from_io_error(&error) == Some(Errno::NOEXEC) {
             let words = [SHELL.as_bytes(), found.as_os_str().as_bytes()];
             let ran = self.run(Path::new(SHELL), &words, program, bound, &descriptors);
@@ -220,19 +221,21 @@ fn find(
 
 /// Checks whether the supervisor can start a program, as far as the working directory and the file show. `path` is the
 /// program's own `PATH`, if it has one; `image` the file to execute, if it is not to be found by the program's name.
+/// Returns what the file shows about its MPI library.
 ///
 /// # Errors
 /// The reason why the start would fail.
 pub(crate) fn check(
-    program: &[u8],
+    (program, args): (&[u8], &[Vec<u8>]),
     image: Option<&Path>,
     path: Option<&[u8]>,
     wdir: Option<&[u8]>,
-) -> Result<(), StartError> {
+) -> Result<ProgramFacts, StartError> {
     inspect::folder(wdir)?;
     let found = match image {
         Some(image) => image.to_owned(),
         None => find(&mut Lookup::new(), program, path, wdir)?,
     };
-    inspect::file(program, &found, wdir).map(drop)
+    let inspected = inspect::file(program, &found, wdir)?;
+    Ok(facts(&inspected, &found, args, wdir))
 }

@@ -115,6 +115,7 @@ impl Rig {
             clock: clock.clone(),
             outflow: Outflow::new(ME, nodes.to_vec(), destination),
             supervisor: SupervisorCommand { program: "/nowhere/supervisor".into(), args: Vec::new() },
+            pmix: None,
             starts_at_once: false,
             listeners: Listeners::open(tools, port).unwrap(),
             events: Some(sender),

@@ -29,7 +29,7 @@ fn each_missing_part_is_named() {
     ];
     let place = folder_of(&files);
     let here = place.path().as_os_str().as_bytes();
-    let of = |name: &str| file(name.as_bytes(), Path::new(name), Some(here));
+    let of = |name: &str| file(name.as_bytes(), Path::new(name), Some(here)).map(|inspected| inspected.kind);
     let why = |name: &str| of(name).map_err(|error| (error.status, error.why));
     let path = place.path().display();
     assert_eq!(

@@ -1,0 +1,62 @@
+//! A group that the helper of a node knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::names::Rank;
+use crate::spec::Layout;
+
+/// Environment variables.
+pub(crate) type Variables = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A group that the helper knows.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) layout: Arc<Layout>,
+    /// The processes here that have not ended.
+    pub(super) alive: BTreeSet<Rank>,
+    /// Those of them that have connected.
+    pub(super) connected: BTreeSet<Rank>,
+    /// Whether processes of the group were placed here.
+    pub(super) local: bool,
+    /// Variables of the processes so far; `None` once the group is prepared.
+    pub(super) prepared: Option<BTreeMap<Rank, Variables>>,
+    /// The server has registered the job.
+    pub(super) registered: bool,
+}
+
+impl Known {
+    pub(super) fn is_local(&self) -> bool {
+        self.local
+    }
+
+    pub(super) fn runs(&self, rank: Rank) -> bool {
+        self.alive.contains(&rank)
+    }
+
+    pub(super) fn alive(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.alive.iter().copied()
+    }
+
+    pub(super) fn first_alive(&self) -> Option<Rank> {
+        self.alive.first().copied()
+    }
+
+    pub(super) fn connects(&mut self, rank: Rank) {
+        self.connected.insert(rank);
+    }
+
+    pub(super) fn has_connected(&self, rank: Rank) -> bool {
+        self.connected.contains(&rank)
+    }
+
+    /// A process has ended. Returns whether that is new.
+    pub(super) fn ends(&mut self, rank: Rank) -> bool {
+        self.connected.remove(&rank);
+        self.alive.remove(&rank)
+    }
+
+    pub(super) fn is_being_prepared(&self) -> bool {
+        self.prepared.is_some()
+    }
+}

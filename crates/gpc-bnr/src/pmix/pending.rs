@@ -1,0 +1,73 @@
+//! Upcalls that are not answered yet, and the parts of the requests that answer them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use gpc_pmix::server::{Answer as Reply, Info, Process};
+
+use crate::names::GroupId;
+
+/// Part of an upcall that a request answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// Nothing waits for the answer.
+    Ignored,
+    /// One member of a collective request.
+    Member,
+    /// The data of a process.
+    Fetch,
+    /// One of several requests that are answered together.
+    One,
+    /// The value of a key.
+    Key(String),
+    /// A spawn.
+    Spawn,
+    /// The layout of a group.
+    Layout(GroupId),
+}
+
+/// An upcall that is not answered yet.
+#[derive(Debug)]
+pub(super) enum Pending {
+    Meeting(Meeting),
+    Fetch,
+    Several(Several),
+    Lookup(Lookup),
+    Spawn,
+    /// Groups must be registered before this answer.
+    Groups(BTreeSet<GroupId>, Reply),
+}
+
+/// A collective request that the members here have entered.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    /// Number of members that are not answered yet.
+    pub(super) open: usize,
+    /// The data of all nodes, or the first error.
+    pub(super) outcome: Result<Vec<u8>, i32>,
+    /// Groups that are to be known here afterwards.
+    pub(super) connects: BTreeSet<GroupId>,
+    /// Whether the upcall is answered with data.
+    pub(super) has_data: bool,
+}
+
+/// Requests that are answered together.
+#[derive(Debug)]
+pub(super) struct Several {
+    pub(super) open: usize,
+    pub(super) error: Option<i32>,
+}
+
+/// A lookup.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    /// Keys that are asked for at the moment.
+    pub(super) open: usize,
+    pub(super) found: Vec<(Process, Info)>,
+    pub(super) missing: BTreeSet<String>,
+    pub(super) error: Option<i32>,
+    /// Number of keys that the process waits for, and until when.
+    pub(super) wait: Option<(usize, Duration)>,
+    /// When the missing keys are asked for again.
+    pub(super) again: Option<Duration>,
+}

@@ -1,0 +1,114 @@
+//! Whether a program needs a PMIx server: by the libraries that it is linked with, by its kind, and by the programs
+//! that its arguments name.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use super::elf;
+use super::inspect::{Inspected, Kind, seen_from};
+use crate::open_mpi;
+use crate::spec::PmixNeed;
+
+/// Programs that run others, or load libraries that they are not linked with. A version may follow, as in `python3.12`.
+const LOADERS: [&str; 23] = [
+    "R", "Rscript", "ash", "bash", "busybox", "csh", "dash", "env", "fish", "java", "julia", "ksh", "lua",
+    "node", "octave", "perl", "pypy", "python", "ruby", "sh", "tclsh", "tcsh", "zsh",
+];
+
+/// Most arguments that are looked at: a launcher names its program among the first ones.
+const ARGUMENTS_MAX: usize = 32;
+
+/// What the check of a program has found.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ProgramFacts {
+    /// The library by which the program is one of Open MPI.
+    pub(crate) open_mpi: Option<String>,
+    /// The library by which the program is one of MPICH.
+    pub(crate) mpich: Option<String>,
+    /// Whether it needs a PMIx server.
+    pub(crate) need: PmixNeed,
+}
+
+/// What is known of a program at this path, with these arguments.
+pub(super) fn facts(
+    inspected: &Inspected,
+    found: &Path,
+    args: &[Vec<u8>],
+    wdir: Option<&[u8]>,
+) -> ProgramFacts {
+    let mut facts = of_libraries(&inspected.needed);
+    let names = |arg: &Vec<u8>| {
+        let file = File::open(seen_from(wdir, Path::new(OsStr::from_bytes(arg))));
+        file.is_ok_and(|file| of_libraries(&elf::read(&file).needed).need == PmixNeed::Sure)
+    };
+    let is_loader = inspected.kind == Kind::Plain || inspected.is_script || is_loader(found);
+    // An argument may be a program to run, or one to copy.
+    let named = || args.iter().take(ARGUMENTS_MAX).any(|arg| arg.contains(&b'/') && names(arg));
+    if facts.need == PmixNeed::No && (is_loader || named()) {
+        facts.need = PmixNeed::Maybe;
+    }
+    facts
+}
+
+fn of_libraries(needed: &[Vec<u8>]) -> ProgramFacts {
+    let open_mpi = open_mpi::library(needed);
+    let starts = |prefix: &str| needed.iter().find(|name| name.starts_with(prefix.as_bytes()));
+    let mpich = starts("libmpich.").or_else(|| starts("libmpifort.")).filter(|_| open_mpi.is_none());
+    let need = match &open_mpi {
+        Some(_) => PmixNeed::Sure,
+        None if mpich.is_none() && starts("libpmix.").is_some() => PmixNeed::Sure,
+        None => PmixNeed::No,
+    };
+    let mpich = mpich.map(|name| String::from_utf8_lossy(name).into_owned());
+    ProgramFacts { open_mpi, mpich, need }
+}
+
+fn is_loader(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let version = |rest: &[u8]| rest.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
+    LOADERS.iter().any(|loader| name.strip_prefix(loader.as_bytes()).is_some_and(version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<Vec<u8>> {
+        names.iter().map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn libraries_tell_who_needs_pmix() {
+        let of = |given: &[&str]| of_libraries(&names(given));
+        assert_eq!(of(&["libc.so.6"]), ProgramFacts::default());
+        let open = of(&["libmpi.so.40", "libpmix.so.2"]);
+        assert_eq!((open.need, open.open_mpi.as_deref()), (PmixNeed::Sure, Some("libmpi.so.40")));
+        assert_eq!(of(&["liboshmem.so.40"]).need, PmixNeed::Sure);
+        assert_eq!(of(&["libpmix.so.2"]).need, PmixNeed::Sure);
+        let mpich = of(&["libmpich.so.12", "libpmix.so.2"]);
+        assert_eq!((mpich.need, mpich.mpich.as_deref()), (PmixNeed::No, Some("libmpich.so.12")));
+    }
+
+    #[test]
+    fn interpreters_may_load_a_library_later() {
+        for name in ["python3", "python3.12", "/usr/bin/sh", "bash", "env", "julia-1.11"] {
+            assert!(is_loader(Path::new(name)), "{name}");
+        }
+        for name in ["true", "shutdown", "pythonic", "", "rsh"] {
+            assert!(!is_loader(Path::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn scripts_and_arguments_count() {
+        let this = std::env::current_exe().unwrap();
+        let inspected = |kind, is_script| Inspected { kind, is_script, needed: Vec::new() };
+        let args = [this.as_os_str().as_bytes().to_vec(), b"/nowhere".to_vec()];
+        let need = |inspected: &Inspected| facts(inspected, Path::new("/bin/timeout"), &args, None).need;
+        assert_eq!(need(&inspected(Kind::Executable, false)), PmixNeed::No);
+        assert_eq!(need(&inspected(Kind::Executable, true)), PmixNeed::Maybe);
+        assert_eq!(need(&inspected(Kind::Plain, false)), PmixNeed::Maybe);
+    }
+}
