@@ -138,6 +138,13 @@ pub enum Command {
     #[cfg(feature = "bnr")]
     #[command(hide = true)]
     Keep,
+    /// Serve PMIx to the processes of a node. The node that starts it passes a socket as standard input.
+    #[cfg(all(feature = "bnr", feature = "pmix"))]
+    #[command(hide = true)]
+    PmixServe {
+        /// Name of the node
+        host: String,
+    },
 }
 
 /// Arguments of `gpc tree`.

@@ -157,6 +157,10 @@ pub fn main() -> ExitCode {
     if run::is_supervisor(env::args_os()) {
         return run::keep().unwrap_or_else(|error| failed(&*error, USAGE));
     }
+    #[cfg(all(feature = "bnr", feature = "pmix"))]
+    if let Some(host) = run::pmix_node(env::args_os()) {
+        return run::serve_pmix(&host).unwrap_or_else(|error| failed(&*error, USAGE));
+    }
     // Checked before clap parses the arguments, since a call may start thousands of these.
     let arguments: Vec<_> = env::args_os().collect();
     let (of_node, loads) = plugins::taken_from(&arguments, &launching::LAUNCHED);
@@ -301,5 +305,7 @@ fn run(command: Command) -> CommandResult {
         Command::Kill(args) => run::kill(&args),
         #[cfg(feature = "bnr")]
         Command::Keep => run::keep(),
+        #[cfg(all(feature = "bnr", feature = "pmix"))]
+        Command::PmixServe { host } => run::serve_pmix(&host),
     }
 }

@@ -15,7 +15,7 @@ const ARCHITECTURE_MAX: usize = 2500;
 const DOCS_MAX: usize = 20_400;
 
 /// Documents that have all facts of a protocol or of its limits, and are as long as that takes.
-const COMPLETE: [&str; 4] = ["bnr-wire.md", "impi-wire.md", "limits.md", "wire.md"];
+const COMPLETE: [&str; 5] = ["bnr-wire.md", "impi-wire.md", "limits.md", "pmi.md", "wire.md"];
 
 fn document(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -99,6 +99,7 @@ impl ExecArgs {
             env_for: None,
             bcast: false,
             pmi_port: false,
+            pmix: None,
             here: false,
             nodes: None,
             peers: self.target.peers.clone(),

@@ -42,6 +42,7 @@ For all programs, anywhere before a program:
   -s, -stdin WHO         ranks that read standard input: all, none, or one
   -bind-to WHAT          none, core, socket or numa; machine and board are none
   -map-by WHAT           slot, node, core or socket; machine and board are slot
+  -pmix WHEN             when to serve PMIx, which Open MPI needs: auto, always, never
   -timeout SECONDS       time limit; MPIEXEC_TIMEOUT in the environment is the default
   -disable-auto-cleanup  a process that fails does not end the others
   -configfile FILE       the rest of the line: each line of the file is a program

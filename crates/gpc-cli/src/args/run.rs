@@ -60,6 +60,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub pmi_port: bool,
 
+    /// When to serve PMIx to the processes, which Open MPI needs; by default auto
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub pmix: Option<PmixKind>,
+
     /// Stay on this machine within a job of Slurm, PBS, LSF or SGE; by default the processes run on the hosts of the
     /// job
     #[arg(long, help_heading = NODES, conflicts_with_all = ["nodes", "peers", "hosts", "hostfile"])]
@@ -181,6 +185,29 @@ impl FromStr for StdinKind {
 pub enum EnvForKind {
     /// Programs of `torch.distributed`
     Torch,
+}
+
+/// When nodes serve PMIx.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PmixKind {
+    /// If a program or its arguments name a program of Open MPI, or for a script, a shell or an interpreter
+    Auto,
+    /// Always; processes are not started where libpmix is missing
+    Always,
+    /// Never: programs of Open MPI are refused
+    Never,
+}
+
+impl PmixKind {
+    /// Returns the hint that nodes take: name and value.
+    pub fn hint(self) -> (String, Vec<u8>) {
+        let value = match self {
+            PmixKind::Auto => "auto",
+            PmixKind::Always => "always",
+            PmixKind::Never => "never",
+        };
+        ("pmix".into(), value.into())
+    }
 }
 
 pub(super) const RUN_USAGE: &str = "\

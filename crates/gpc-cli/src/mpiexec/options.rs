@@ -66,6 +66,7 @@ pub(super) const OPTIONS: &[Known] = &[
     (&["l", "prepend-rank"], Meaning::Flag("--tag-output=rank")),
     (&["outfile-pattern"], Meaning::Shared("--out-file")),
     (&["errfile-pattern"], Meaning::Shared("--err-file")),
+    (&["pmix"], Meaning::Shared("--pmix")),
     (&["print-all-exitcodes"], Meaning::Flag("--print-exits")),
     (&["s", "stdin"], Meaning::Shared("--stdin")),
     (&["bind-to"], Meaning::BindTo),
@@ -77,7 +78,12 @@ pub(super) const OPTIONS: &[Known] = &[
     (&["V", "version"], Meaning::Version),
     (&["h", "help"], Meaning::Help),
     (&["arch", "path", "soft", "file"], Meaning::Refused(STANDARD)),
-    (&["mca", "gmca"], Meaning::Refused("an option of Open MPI, whose programs `gpc run` cannot start")),
+    (
+        &["mca", "gmca"],
+        Meaning::Refused(
+            "an option of Open MPI: set the variable OMPI_MCA_NAME, as by -genv OMPI_MCA_NAME VALUE",
+        ),
+    ),
     (&["x"], Meaning::Refused("an option of Open MPI: write -genvlist NAME, or -genv NAME VALUE")),
     (&["N", "npernode"], Meaning::Refused("an option of Open MPI: write -ppn K")),
     (

@@ -63,6 +63,8 @@ use super::{CommandResult, Failure, say};
 pub(super) use self::exec::exec;
 pub(super) use self::nodes::{giving, run_launched, serving};
 pub(super) use self::supervisor::{is_supervisor, keep};
+#[cfg(feature = "pmix")]
+pub(super) use self::supervisor::{pmix_node, serve_pmix};
 pub(super) use self::tools::{db, kill, ps};
 
 /// Exit status after the time limit, the same as that of `timeout`.

@@ -20,7 +20,7 @@ use gpc_trees::{Id, IdList};
 use super::env_for::addresses;
 use super::plan::{NodePlacement, RunPlan, RunningNodes};
 use super::signals::Signals;
-use super::supervisor::supervisor_command;
+use super::supervisor::{pmix_command, supervisor_command};
 use crate::copy::GiveProgram;
 use crate::joining::{refuse_taken, until_up};
 use crate::launching::start_remote;
@@ -56,6 +56,7 @@ impl Nodes {
     pub(super) fn open(plan: &RunPlan, signals: &Signals) -> Result<(Nodes, HostSettings), Failure> {
         let mut settings = HostSettings::new(supervisor_command()?);
         settings.limits = plan.limits;
+        settings.pmix = pmix_command()?;
         settings.pmi_port = plan.pmi_port;
         settings.input = plan.input.host_input()?;
         let mut nodes = Nodes::default();
@@ -212,7 +213,9 @@ fn launch(count: u32, signals: &Signals) -> Result<(Builder, Launch), Failure> {
 pub(crate) fn serving(functions: &Functions) -> Result<Serving, Failure> {
     let registered: Result<Serving, FunctionsError> =
         Serving::register(functions, supervisor_command()?, Limits::default());
-    Ok(registered?)
+    let serving = registered?;
+    pmix_command()?.into_iter().for_each(|command| serving.serve_pmix(command));
+    Ok(serving)
 }
 
 /// Returns what gives programs to the domains of a node.

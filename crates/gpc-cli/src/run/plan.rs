@@ -17,7 +17,7 @@ use super::output::OutputPlan;
 use super::placing::places;
 use super::programs;
 use crate::allocated::takes_allocation;
-use crate::args::run::{EnvForKind, OnDeathKind, ProgramArgs, RunArgs, StdinKind};
+use crate::args::run::{EnvForKind, OnDeathKind, PmixKind, ProgramArgs, RunArgs, StdinKind};
 use crate::args::{HostChoice, OverArgs};
 use crate::duration::Span;
 use crate::files::read_peers;
@@ -179,6 +179,7 @@ impl RunPlan {
             spec.count = program.n.unwrap_or(default);
             spec.info.extend(args.placement.hints());
             spec.info.extend(args.env_for.map(env_for_hint));
+            spec.info.extend(args.pmix.map(PmixKind::hint));
             if let Some((own, rest)) = ranks.and_then(|ranks| ranks.split_at_checked(spec.count as usize)) {
                 spec.info.push(("places".into(), own.join(" ").into_bytes()));
                 ranks = Some(rest);

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use gpc_bnr::host::SupervisorCommand;
+use gpc_bnr::host::{PmixCommand, SupervisorCommand};
 use gpc_launch::this_program;
 
 use crate::CommandResult;
@@ -30,6 +30,34 @@ pub(crate) fn keep() -> CommandResult {
     gpc_bnr::supervisor::run(UnixStream::from(OwnedFd::from(control)))
         .map_err(|error| format!("the keeper of this host's processes has failed: {error}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The argument of the helper process of a PMIx server; the name of the node follows.
+#[cfg(feature = "pmix")]
+const SERVE: &str = "pmix-serve";
+
+/// Whether this process was started as the helper of a PMIx server: the name of its node.
+#[cfg(feature = "pmix")]
+pub(crate) fn pmix_node(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
+    let mut arguments = arguments.into_iter().skip(1);
+    let (word, host) = (arguments.next()?, arguments.next()?.into_string().ok()?);
+    (word == SERVE && arguments.next().is_none()).then_some(host)
+}
+
+/// Serves PMIx to the processes of a node, until the socket at standard input is closed.
+#[cfg(feature = "pmix")]
+pub(crate) fn serve_pmix(host: &str) -> CommandResult {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    gpc_pmix::server::run(socket, host).map_err(|error| format!("the PMIx server has failed: {error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the command by which nodes start their PMIx servers.
+pub(super) fn pmix_command() -> io::Result<Option<PmixCommand>> {
+    #[cfg(feature = "pmix")]
+    return Ok(Some(PmixCommand { program: this_program()?, args: vec![SERVE.into()] }));
+    #[cfg(not(feature = "pmix"))]
+    Ok(None)
 }
 
 /// Returns the command by which nodes start their supervisors: this program, whose file may have been replaced since.

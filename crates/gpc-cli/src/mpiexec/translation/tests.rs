@@ -102,7 +102,10 @@ fn what_is_wrong_names_the_option_and_what_to_write() {
             "-bindto core p",
             "there is no option `-bindto` of mpiexec here (did you mean `-bind-to`?); `gpc mpiexec -help` lists them",
         ),
-        ("-mca btl tcp p", "-mca: an option of Open MPI, whose programs `gpc run` cannot start"),
+        (
+            "-mca btl tcp p",
+            "-mca: an option of Open MPI: set the variable OMPI_MCA_NAME, as by -genv OMPI_MCA_NAME VALUE",
+        ),
         ("-soft 1:4 p", "-soft: an option of the MPI standard that hydra has not either: leave it out"),
         ("-s 0 p : -s 1 q", "-s stands there twice, and differs: all programs of the line share it"),
         (

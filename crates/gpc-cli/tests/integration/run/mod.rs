@@ -20,6 +20,7 @@ mod hosts;
 mod mpi;
 mod mpiexec;
 mod nodes;
+mod open_mpi;
 mod pmi;
 mod support;
 mod system;

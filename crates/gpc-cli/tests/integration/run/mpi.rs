@@ -8,7 +8,7 @@ use super::support::*;
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpc-bnr/tests/mpi");
 
 /// Compiles a source; `None` if the compiler does not exist, or has no MPI.
-fn compiled(place: &Place, compiler: &str, source: &str) -> Option<String> {
+pub(crate) fn compiled(place: &Place, compiler: &str, source: &str) -> Option<String> {
     let program = place.path(&format!("{source}-{compiler}"));
     let source = format!("{SOURCES}/{source}.c");
     let made = Command::new(compiler).args(["-O1", "-o", &program, &source]).output();
@@ -17,7 +17,7 @@ fn compiled(place: &Place, compiler: &str, source: &str) -> Option<String> {
 
 /// Compiles a program with every available MPICH; prints a note if there is none.
 fn programs(place: &Place, source: &str) -> Vec<String> {
-    // Programs of Open MPI speak only PMIx.
+    // Those of Open MPI have their own tests.
     let speaks = |program: &String| {
         let linked = Command::new("ldd").arg(program).output();
         linked.is_ok_and(|linked| !String::from_utf8_lossy(&linked.stdout).contains("libopen-"))
@@ -31,14 +31,15 @@ fn programs(place: &Place, source: &str) -> Vec<String> {
     programs
 }
 
-#[allow(clippy::print_stderr, reason = "where a test has not run, whoever looks sees it")]
-fn skipped(needs: &str) {
-    eprintln!("skipped: needs {needs}");
-}
-
 /// Runs a program with this number of processes, each of which prints a line.
 #[track_caller]
-fn each_says(place: &Place, words: &str, program: &[&str], count: u32, says: impl Fn(u32) -> String) {
+pub(crate) fn each_says(
+    place: &Place,
+    words: &str,
+    program: &[&str],
+    count: u32,
+    says: impl Fn(u32) -> String,
+) {
     let words = ["run"].into_iter().chain(words.split_whitespace()).chain(program.iter().copied());
     let ended = ended(place.gpc(words));
     ended.well((0..count).map(says));
@@ -81,43 +82,4 @@ fn puts_of_any_length_are_got_by_all() {
             each_says(&place, words, &program, 6, |rank| format!("rank {rank} of 6: 36 gets in 3 fences"));
         }
     }
-}
-
-/// Each process of an Open MPI program was `rank 0 of 1`, and the exit status was 0.
-#[test]
-fn a_program_of_open_mpi_is_refused() {
-    let place = Place::new();
-    let Some(program) = compiled(&place, "mpicc.openmpi", "rounds") else {
-        return skipped("mpicc of Open MPI");
-    };
-    for words in ["-n 2", "-n 2 --nodes 2"] {
-        let words = ["run"].into_iter().chain(words.split_whitespace()).chain([program.as_str()]);
-        let ended = ended(place.gpc(words));
-        ended.failed(1, &format!("gpc: cannot start {program} (rank 0"));
-        assert_eq!(ended.out, "");
-        assert!(ended.err.contains("it is a program of Open MPI (libmpi.so."), "{}", ended.err);
-        assert!(ended.err.contains("mpiexec"), "it says what to do: {}", ended.err);
-        place.nothing_left();
-    }
-}
-
-/// A process that loads Open MPI at run time, as Python does, was not detected by its file.
-#[test]
-fn a_process_that_loads_open_mpi_ends_its_job() {
-    let place = Place::new();
-    let Some(program) = compiled(&place, "mpicc.openmpi", "rounds") else {
-        return skipped("mpicc of Open MPI");
-    };
-    let linked = Command::new("ldd").arg(&program).output().unwrap();
-    let linked = String::from_utf8_lossy(&linked.stdout).into_owned();
-    let library =
-        linked.lines().find_map(|line| line.trim().strip_prefix("libmpi.so.40 => ")?.split(' ').next());
-    let Some(library) = library else { return skipped("libmpi.so.40") };
-    let mut command = place.gpc(["run", "-n", "2", "sleep", "1000"]);
-    command.env("LD_PRELOAD", library);
-    // The command itself uses no MPI.
-    let ended = ended(command);
-    ended.failed(1, "gpc: g1.");
-    assert!(ended.err.contains("it is a program of Open MPI (libmpi.so.40"), "{}", ended.err);
-    place.nothing_left();
 }
