@@ -1,5 +1,5 @@
 //! The part of libpmix's C interface that this crate uses, written by hand from `pmix.h`, `pmix_common.h` and
-//! `pmix_server.h` of OpenPMIx 4.2.2. Versions 3 to 5 have the same layout.
+//! `pmix_server.h` of OpenPMIx 4.2.2. Versions 3 to 6 have the same layout (compared: 4.2.2, 5.0.11, 6.1.0).
 //!
 //! `src/abi/tests.rs` compares sizes, offsets and numbers with the headers where they are installed.
 

@@ -34,7 +34,8 @@
 //! | `server::helper` | the helper process: carries out orders |
 //! | `server::job_data`, `server::open_mpi` | what the server tells about a job; variables of Open MPI |
 //! | `server::folder` | the session folder, and leftovers of killed helpers |
-//! | `server::outbox`, `server::pending` | events on their way to the node; unanswered upcalls |
+//! | `server::outbox` | events on their way to the node |
+//! | `server::pending`, `server::requests` | unanswered upcalls of libpmix, and requests to it |
 //! | `server::native::libpmix`, `server::native::lent` | calls of libpmix's server (`unsafe`); their arguments |
 //! | `server::native::upcalls`, `server::native::copied` | what libpmix calls, and its arguments (`unsafe`) |
 //! | `server::native::replies` | callbacks of libpmix (`unsafe`) |

@@ -9,6 +9,7 @@
 //!   pointer: each call used here copies its arguments (`PMIx_Put`) or has finished with them when it returns.
 #![allow(unsafe_code)]
 
+use std::error::Error;
 use std::ffi::{CStr, CString, c_char};
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -165,7 +166,7 @@ impl Opened {
         // SAFETY: the constructors of libpmix and of its dependencies only set up their own variables. Unloading is
         // prevented below.
         let library = unsafe { libloading::Library::new(FILE) }
-            .map_err(|error| format!("{error}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own"))?;
+            .map_err(|error| format!("{}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own", causes(&error)))?;
         let mut opened = Opened { library: ManuallyDrop::new(library), version: String::new() };
         // SAFETY: the function has this type in all versions, and returns a text that is part of the library, or null.
         opened.version = unsafe {
@@ -187,6 +188,14 @@ impl Opened {
     pub(crate) unsafe fn symbol<T: Copy>(&self, name: &str) -> Result<T, String> {
         // SAFETY: the caller guarantees it, and the library is never unloaded.
         unsafe { symbol(&self.library, name) }
+    }
+}
+
+/// An error with its causes: the loader's message is the cause of one without details.
+fn causes(error: &dyn Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", causes(source)),
+        None => error.to_string(),
     }
 }
 

@@ -66,15 +66,19 @@ impl SessionFolder {
     }
 
     /// Creates the folders of a job with these ranks here.
-    pub(super) fn create_job(&self, number: u64, ranks: &[u32]) -> io::Result<JobFolders> {
+    pub(super) fn create_job(&self, number: u32, ranks: &[u32]) -> io::Result<JobFolders> {
         let folders = JobFolders {
             top: self.path.join(number.to_string()),
             segments: self.path.join(format!("{number}{SEGMENTS}")),
         };
         let mut builder = DirBuilder::new();
         builder.mode(0o700);
-        [&folders.top, &folders.job(), &folders.segments].iter().try_for_each(|path| builder.create(path))?;
-        ranks.iter().try_for_each(|&rank| builder.create(folders.process(rank)))?;
+        let job = [&folders.top, &folders.job(), &folders.segments].map(|path| builder.create(path));
+        let processes = ranks.iter().map(|&rank| builder.create(folders.process(rank)));
+        if let Err(error) = job.into_iter().chain(processes).collect::<io::Result<()>>() {
+            folders.remove();
+            return Err(error);
+        }
         Ok(folders)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::channel::channel;
+use chained_gpc::channel::{Sender, channel};
 
 use super::codec::Orders;
 use super::folder::{JobFolders, SessionFolder, remove_leftovers};
@@ -35,7 +35,7 @@ struct Helper {
     /// The folders of the registered jobs.
     folders: BTreeMap<String, JobFolders>,
     /// Number of jobs that were registered.
-    jobs: u64,
+    jobs: u32,
 }
 
 /// Runs a PMIx server until the node closes the socket. `host` is the name of this node in all jobs.
@@ -48,23 +48,23 @@ pub(super) fn serve(socket: OwnedFd, host: &str) -> io::Result<()> {
     let (queue, writing) = (Arc::clone(&outbox), socket.try_clone()?);
     let writer =
         thread::Builder::new().name("gpc-pmix-out".to_owned()).spawn(move || queue.write_to(writing))?;
-    let ended = match start(host, &outbox) {
+    let (result, limit) = match start(host, &outbox) {
         Ok(mut helper) => {
             helper.tell(&Event::Ready(helper.server.version().to_owned()));
-            let ended = helper.read_orders(&mut socket);
-            helper.end();
-            ended
+            let result = helper.read_orders(&mut socket);
+            (result, Some(helper.end()))
         }
         Err(why) => {
             // The queue is empty, and the reason is short.
             let _ = outbox.put(&Event::Failed(why));
-            Ok(())
+            (Ok(()), None)
         }
     };
     outbox.close();
     // If the node has gone, there is no reader.
     let _ = writer.join();
-    ended
+    drop(limit);
+    result
 }
 
 fn start(host: &str, outbox: &Arc<Outbox>) -> Result<Helper, String> {
@@ -123,14 +123,10 @@ impl Helper {
             Order::Answer { serial, answer } => {
                 // An upcall that needs no answer, or that was answered, has none open.
                 if let Some(reply) = upcalls::take(serial) {
-                    reply.send(answer);
+                    self.server.reply(reply, answer);
                 }
             }
-            Order::Data { serial, process } => {
-                if let Err(status) = self.server.request_data(serial, &process) {
-                    self.tell(&Event::Data { serial, data: Err(status) });
-                }
-            }
+            Order::Data { serial, process } => self.server.request_data(serial, &process),
             Order::Notify { code, source, to, info } => {
                 // No process waits for it, and the node cannot do more.
                 if let Err(why) = self.server.notify(code, &source, &to, info) {
@@ -143,12 +139,12 @@ impl Helper {
     fn register(&mut self, job: &Job) -> Result<(), String> {
         job_data::check(job, &self.host)?;
         let local = job_data::local(job).map(|node| node.ranks.as_slice()).unwrap_or_default();
+        self.jobs += 1;
         let folders = self
             .folder
             .create_job(self.jobs, local)
             .map_err(|error| format!("creating the folders of a job: {error}"))?;
-        self.jobs += 1;
-        let infos = job_data::infos(job, &folders);
+        let infos = job_data::infos(job, self.jobs, &folders);
         let registered = self.server.register(&job.namespace, local.len(), &infos);
         if let Err(why) = registered {
             folders.remove();
@@ -177,8 +173,8 @@ impl Helper {
         eprintln!("gpc: the PMIx server of {}: {what}", self.host);
     }
 
-    /// Ends the server within a limit.
-    fn end(self) {
+    /// Ends the server. Its end and that of this process have a limit, until the returned sender is dropped.
+    fn end(self) -> Sender<()> {
         let path = self.folder.path().to_owned();
         let (ended, end) = channel::<()>();
         // If the thread cannot be started, the end has no limit.
@@ -191,6 +187,6 @@ impl Helper {
         if let Err(why) = self.server.finalize() {
             self.complain(&format!("ending it: {why}"));
         }
-        drop(ended);
+        ended
     }
 }

@@ -45,6 +45,12 @@ pub(super) fn check(job: &Job, host: &str) -> Result<(), String> {
             return Err(format!("{} has {} processes, and 65,535 are allowed", node.host, node.ranks.len()));
         }
     }
+    let is_known = job.here.is_none_or(|here| (here as usize) < job.nodes.len());
+    if !is_known
+        || job.here.is_none() && job.nodes.iter().any(|node| node.host == host && !node.ranks.is_empty())
+    {
+        return Err(format!("the index of this node, `{host}`, among the nodes of the job is wrong"));
+    }
     if let Some(here) = local(job)
         && here.host != host
     {
@@ -71,8 +77,9 @@ pub(super) fn local(job: &Job) -> Option<&NodeRanks> {
     job.nodes.get(job.here? as usize).filter(|node| !node.ranks.is_empty())
 }
 
-/// The pairs of a job that was checked.
-pub(super) fn infos(job: &Job, folders: &JobFolders) -> Vec<Info> {
+/// The pairs of a job that was checked. Each job has its own session: libpmix has one set of sizes and folders for all
+/// jobs of a session.
+pub(super) fn infos(job: &Job, session: u32, folders: &JobFolders) -> Vec<Info> {
     // A map of libpmix has no place for a node without processes.
     let nodes: Vec<&NodeRanks> = job.nodes.iter().filter(|node| !node.ranks.is_empty()).collect();
     let size: u32 = job.applications.iter().sum();
@@ -80,6 +87,8 @@ pub(super) fn infos(job: &Job, folders: &JobFolders) -> Vec<Info> {
     let maps = nodes.iter().map(|node| list(&node.ranks)).collect::<Vec<_>>().join(";");
     let places = places(job, &nodes);
     let mut infos = vec![
+        // libpmix adds the facts of the session that follow to this one.
+        info("pmix.session.id", Value::uint32(session)),
         info("pmix.jobid", Value::text(&job.namespace)),
         info("pmix.nspace", Value::text(&job.namespace)),
         info("pmix.nmap", Value::text(&format!("raw:{hosts}"))),

@@ -18,6 +18,7 @@ mod orders;
 mod outbox;
 mod pending;
 mod protocol_error;
+mod requests;
 mod values;
 
 use std::io;

@@ -89,9 +89,13 @@ pub enum Order {
         /// Its user and group.
         user: (u32, u32),
     },
-    /// A process has ended: deregister it.
+    /// A process has ended. Requests for its data that are open are answered by [`Event::Data`] with an error.
+    ///
+    /// If the process had connected, collective calls no longer wait for it once its connection has closed; with a
+    /// child that holds the connection, that may be later. If it had not, libpmix goes on waiting for it: the node must
+    /// end the job.
     Ended(Process),
-    /// A job has ended: deregister it.
+    /// A job has ended: deregister it. Open fetches of its data fail, and so do open requests.
     Forget(String),
     /// The answer to an [`Event::Upcall`].
     Answer {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Upcalls without an answer at once. A process has one or a few calls at a time; a host has up to some hundred
+/// Largest number of unanswered upcalls. A process has one or a few calls at a time; a host has up to some hundred
 /// processes.
 pub(super) const PENDING_MAX: usize = 4096;
 
@@ -23,14 +23,27 @@ impl<T> Pending<T> {
         self.last
     }
 
-    /// Stores the callback of an upcall. Returns its number, which is never used again; `None` without room.
-    pub(super) fn insert(&mut self, reply: T) -> Option<u64> {
+    /// Stores the callback of an upcall. Returns its number, which is never used again.
+    ///
+    /// # Errors
+    /// The callback, without room.
+    pub(super) fn insert(&mut self, reply: T) -> Result<u64, T> {
         if self.replies.len() >= PENDING_MAX {
-            return None;
+            return Err(reply);
         }
         let serial = self.number();
         self.replies.insert(serial, reply);
-        Some(serial)
+        Ok(serial)
+    }
+
+    /// Whether a stored callback is like this.
+    pub(super) fn has(&self, is_it: impl FnMut(&T) -> bool) -> bool {
+        self.replies.values().any(is_it)
+    }
+
+    /// Takes all callbacks that are like this.
+    pub(super) fn take_all(&mut self, mut is_it: impl FnMut(&T) -> bool) -> Vec<T> {
+        self.replies.extract_if(.., |_, reply| is_it(reply)).map(|(_, reply)| reply).collect()
     }
 
     /// Takes the callback of an upcall. A second answer finds nothing.
@@ -60,9 +73,18 @@ mod tests {
     #[test]
     fn the_number_of_unanswered_upcalls_is_bounded() {
         let mut pending = Pending::new();
-        let all: Vec<u64> = std::iter::from_fn(|| pending.insert(())).collect();
+        let all: Vec<u64> = std::iter::from_fn(|| pending.insert(()).ok()).collect();
         assert_eq!(all.len(), PENDING_MAX);
         pending.take(all[7]).unwrap();
-        assert!(pending.insert(()).is_some() && pending.insert(()).is_none());
+        assert!(pending.insert(()).is_ok() && pending.insert(()).is_err());
+    }
+
+    #[test]
+    fn callbacks_are_found_and_taken_by_what_they_are() {
+        let mut pending = Pending::new();
+        let serials = ["a1", "b1", "a2"].map(|reply| pending.insert(reply).unwrap());
+        assert!(pending.has(|reply| *reply == "b1") && !pending.has(|reply| *reply == "b2"));
+        assert_eq!(pending.take_all(|reply| reply.starts_with('a')), ["a1", "a2"]);
+        assert_eq!(serials.map(|serial| pending.take(serial)), [None, Some("b1"), None]);
     }
 }

@@ -1,11 +1,12 @@
 //! Ends that nobody has ordered: killed helpers, nodes and processes leave nothing behind.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use gpc_pmix::server::{Upcall, remove_leftovers};
+use gpc_pmix::server::{Event, Order, Process, Upcall, remove_leftovers};
 
-use crate::node::{World, wait};
+use crate::node::{World, refusal, wait};
 use crate::open_mpi::program;
 
 /// The session folders of a process.
@@ -60,7 +61,11 @@ fn the_death_of_a_process_completes_the_fence_that_waits_for_it() {
         started && fs::exists(folder.path().join("late")).unwrap() && world.waits()
     });
     let before = world.upcalls.iter().filter(|upcall| is_fence(upcall)).count();
+    let process = world.started[1].process.clone();
     world.started[1].child.kill().unwrap();
+    world.started[1].child.wait().unwrap();
+    // As a node does; the order may overtake the end of the connection.
+    world.order(0, &Order::Ended(process));
     world.serve_until("node one is at its fence, too", |world| {
         world.upcalls.iter().filter(|upcall| is_fence(upcall)).count() > before
     });
@@ -73,6 +78,24 @@ fn the_death_of_a_process_completes_the_fence_that_waits_for_it() {
     world.end();
 }
 
+/// libpmix never answers for a process that ends before it has data, and another node waited for it.
+#[test]
+fn a_request_for_data_that_never_come_ends_with_its_process() {
+    let Some(mut world) = World::start(&["one"]) else { return };
+    world.register("job", &["one"], &[vec![0, 1]], None);
+    let process = |rank| Process { namespace: "job".into(), rank };
+    for rank in 0..2 {
+        world.prepare(0, &process(rank));
+        world.order(0, &Order::Data { serial: rank.into(), process: process(rank) });
+    }
+    let of = |event: &Event| matches!(event, Event::Data { .. });
+    world.order(0, &Order::Ended(process(1)));
+    assert_eq!(world.answer(0, of), Event::Data { serial: 1, data: Err(-46) });
+    world.order(0, &Order::Forget("job".into()));
+    assert_eq!(world.answer(0, of), Event::Data { serial: 0, data: Err(-46) });
+    world.end();
+}
+
 #[test]
 fn bytes_that_are_no_orders_end_the_helper_with_an_error() {
     use std::io::Write as _;
@@ -80,4 +103,26 @@ fn bytes_that_are_no_orders_end_the_helper_with_an_error() {
     world.helpers[0].socket.as_mut().unwrap().write_all(&[1, 0, 0, 0, 99]).unwrap();
     assert!(!wait(&mut world.helpers[0].child).success());
     assert_eq!(session_folders(world.helpers[0].child.id()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_library_that_is_missing_or_unknown_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libpmix.so.2");
+    fs::write(&library, "no library").unwrap();
+    let why = refusal(folder.path(), &[]);
+    assert!(why.contains("libpmix.so.2") && why.contains("install PMIx (Debian: libpmix2)"), "{why}");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub/libpmix.c");
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return println!("skipped: needs a C compiler");
+    }
+    for version in ["PMIx 3.2.3", "OpenPMIx 7.0.0", ""] {
+        let why = refusal(folder.path(), &[("STUB_VERSION", version)]);
+        let expected = format!("libpmix.so.2 is `{version}`, and a server needs version 4, 5 or 6; install");
+        assert!(why.starts_with(&expected), "{why}");
+    }
+    // Asked for, it is used: and has no server.
+    let why = refusal(folder.path(), &[("STUB_VERSION", "OpenPMIx 7.0.0"), ("GPC_PMIX_ANY_VERSION", "1")]);
+    assert!(why.contains("has no PMIx_server_init"), "{why}");
 }

@@ -84,7 +84,7 @@ impl World {
         };
         for node in 0..hosts.len() {
             match world.answer(node, |event| matches!(event, Event::Ready(_) | Event::Failed(_))) {
-                Event::Failed(why) if why.contains("libpmix.so.2: cannot open") => {
+                Event::Failed(why) if why.contains("libpmix.so.2: cannot open shared object file") => {
                     println!("skipped: needs libpmix (Debian: libpmix2)");
                     return None;
                 }
@@ -196,10 +196,7 @@ impl World {
     pub(crate) fn finish(&mut self) -> Vec<(Option<i32>, String)> {
         let end = Instant::now() + LIMIT;
         while self.started.iter_mut().any(|started| started.child.try_wait().unwrap().is_none()) {
-            if Instant::now() > end {
-                self.started.iter_mut().for_each(|started| started.child.kill().unwrap());
-                break;
-            }
+            assert!(Instant::now() < end, "all processes end");
             self.serve(Duration::from_millis(5));
         }
         let outputs = self.started.drain(..).map(|started| {
@@ -363,6 +360,24 @@ impl World {
 
 /// Numbers of requests begin here.
 const FETCH: u64 = 1000;
+
+/// The reason why a helper with the libpmix of a folder and these variables cannot work.
+pub(crate) fn refusal(library: &Path, variables: &[(&str, &str)]) -> String {
+    let (own, other) = UnixStream::pair().unwrap();
+    let mut command = Command::new(helper_program());
+    command.env("LD_LIBRARY_PATH", library).envs(variables.iter().copied());
+    let mut child = command.stdin(Stdio::from(OwnedFd::from(other))).spawn().unwrap();
+    // The command holds the other end of the socket.
+    drop(command);
+    let (mut events, mut bytes) = (Events::default(), Vec::new());
+    (&own).read_to_end(&mut bytes).unwrap();
+    events.push(&bytes);
+    assert!(wait(&mut child).success());
+    match events.next_event() {
+        Ok(Some(Event::Failed(why))) => why,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// Waits for a process within the limit.
 pub(crate) fn wait(child: &mut Child) -> std::process::ExitStatus {

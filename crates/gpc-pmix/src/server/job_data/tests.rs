@@ -22,7 +22,7 @@ fn job() -> Job {
 }
 
 fn of_job(job: &Job) -> Vec<Info> {
-    infos(job, &JobFolders { top: "/s/0".into(), segments: "/s/0,segments".into() })
+    infos(job, 5, &JobFolders { top: "/s/0".into(), segments: "/s/0,segments".into() })
 }
 
 fn value<'a>(infos: &'a [Info], key: &str) -> &'a Value {
@@ -53,6 +53,7 @@ fn arrays(all: &[Info], key: &str) -> Vec<Vec<Info>> {
 #[test]
 fn a_job_is_described_as_a_whole() {
     let all = of_job(&job());
+    assert_eq!((all[0].key.as_str(), number(&all, "pmix.session.id")), ("pmix.session.id", 5));
     assert_eq!(text(&all, "pmix.nmap"), "raw:a,b");
     assert_eq!(text(&all, "pmix.pmap"), "raw:0,1,4;2,3");
     assert_eq!(text(&all, "pmix.nlist"), "a,b");
@@ -132,6 +133,11 @@ fn a_job_that_cannot_be_registered_is_refused_with_the_reason() {
     };
     assert_eq!(check(&job(), "b"), Ok(()));
     assert!(check(&job(), "a").unwrap_err().contains("started as `a`"));
+    assert!(refused(&|job| job.here = Some(3)).contains("index of this node"));
+    assert!(refused(&|job| job.here = None).contains("index of this node"));
+    let mut elsewhere = job();
+    elsewhere.here = None;
+    assert_eq!(check(&elsewhere, "c"), Ok(()));
     assert!(refused(&|job| job.namespace = String::new()).contains("namespace"));
     assert!(refused(&|job| job.namespace = "n".repeat(256)).contains("1 to 255 bytes"));
     assert!(refused(&|job| job.nodes[0].host = "b".into()).contains("two nodes are named `b`"));
@@ -141,7 +147,7 @@ fn a_job_that_cannot_be_registered_is_refused_with_the_reason() {
     for ranks in [vec![0, 1, 5], vec![0, 1, 2], vec![0, 1, 4, 4]] {
         assert!(refused(&|job| job.nodes[0].ranks = ranks.clone()).contains("from 0 on"), "{ranks:?}");
     }
-    assert!(refused(&|job| job.nodes.clear()).contains("from 0 on"));
+    assert!(refused(&|job| job.nodes.iter_mut().for_each(|node| node.ranks.clear())).contains("from 0 on"));
     assert!(refused(&|job| job.applications = vec![4]).contains("have 4 processes, and the nodes 5"));
     assert!(refused(&|job| job.nodes[0].ranks = (0..70_000).collect()).contains("65,535"));
 }

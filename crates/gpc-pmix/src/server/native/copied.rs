@@ -203,8 +203,9 @@ pub(in crate::server) unsafe fn application(app: &App) -> Result<Application, St
     unsafe {
         let program = text(app.program);
         let mut arguments = texts(app.arguments);
-        // PMIx has the program's name as the first argument; some callers leave it out.
-        if arguments.first() == Some(&program) {
+        // PMIx has the program's name as the first argument, and libpmix adds its file name if there are none. Some
+        // callers leave it out.
+        if arguments.first().is_some_and(|first| file_name(first) == file_name(&program)) {
             arguments.remove(0);
         }
         let mut environment = variables(&texts(app.environment));
@@ -218,6 +219,11 @@ pub(in crate::server) unsafe fn application(app: &App) -> Result<Application, St
             info: directives(app.info, app.info_size)?,
         })
     }
+}
+
+/// The part of a path after the last slash.
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
 /// Variables of texts such as `NAME=value`.
@@ -312,6 +318,32 @@ mod tests {
             assert_eq!(directives(&raw const given, 1), Err("pointer".into()));
             assert_eq!(directives(ptr::null(), 7), Ok(Vec::new()));
         }
+    }
+
+    #[test]
+    fn the_name_of_a_program_is_no_argument() {
+        let run = |arguments: &[&CStr]| {
+            let mut pointers: Vec<*mut c_char> =
+                arguments.iter().map(|one| one.as_ptr().cast_mut()).collect();
+            pointers.push(ptr::null_mut());
+            let app = App {
+                program: c"/bin/foo".as_ptr().cast_mut(),
+                arguments: pointers.as_mut_ptr(),
+                environment: ptr::null_mut(),
+                folder: ptr::null_mut(),
+                count: 2,
+                info: ptr::null_mut(),
+                info_size: 0,
+            };
+            // SAFETY: the texts and lists live until the call has returned.
+            unsafe { application(&app) }.unwrap().arguments
+        };
+        let none: [Vec<u8>; 0] = [];
+        assert_eq!(run(&[c"/bin/foo"]), none);
+        assert_eq!(run(&[c"foo"]), none);
+        assert_eq!(run(&[c"foo", c"foo"]), [b"foo"]);
+        assert_eq!(run(&[c"bar", c"/bin/foo"]), [&b"bar"[..], b"/bin/foo"]);
+        assert_eq!(run(&[]), none);
     }
 
     #[test]

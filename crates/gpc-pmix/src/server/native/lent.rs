@@ -92,7 +92,9 @@ impl Lent {
             abi::ENVAR => {
                 let mut parts = bytes.splitn(3, |&byte| byte == 0);
                 let (name, value) = (self.text(parts.next()?)?, self.text(parts.next()?)?);
-                let separator = usize::from(*parts.next()?.first()?);
+                let mut separator = [0; size_of::<usize>()];
+                separator[0] = *parts.next()?.first()?;
+                let separator = usize::from_ne_bytes(separator);
                 Some(Data { words: [name.expose_provenance(), value.expose_provenance(), separator] })
             }
             kind if width(kind) == Some(bytes.len()) => {

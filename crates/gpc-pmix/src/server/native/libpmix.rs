@@ -7,24 +7,25 @@
 use std::ffi::{CString, OsString, c_char, c_void};
 use std::path::Path;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::{env, fs, io};
 
 use super::copied::{list, texts, variables};
 use super::lent::{Lent, proc};
+use super::replies::Reply;
 use super::upcalls;
 use crate::abi::server as calls;
 use crate::abi::{self, Status};
 use crate::library::{Opened, free, words};
-use crate::server::orders::{ALL, Event, Info, Process, Value, Variables};
+use crate::server::orders::{ALL, Answer, Info, Process, Value, Variables};
 use crate::server::outbox::Outbox;
 use crate::server::values::Items;
 
 /// The versions whose structures were compared with this crate's, and that read uncompressed lists.
-const VERSIONS: std::ops::RangeInclusive<u32> = 4..=5;
+const VERSIONS: std::ops::RangeInclusive<u32> = 4..=6;
 
 /// A variable that allows other versions of libpmix.
-pub(in crate::server) const ANY_VERSION: &str = "GPC_PMIX_ANY_VERSION";
+const ANY_VERSION: &str = "GPC_PMIX_ANY_VERSION";
 
 /// Settings of libpmix. Job data and values are stored in memory and sent to each process; the other stores map files,
 /// whose layout a client of another version may not know.
@@ -40,6 +41,9 @@ const FOREIGN: [&str; 6] = [
     "PMIX_GDS_MODULE",
 ];
 
+/// A namespace without processes.
+const NOBODY: &str = "gpc-nobody";
+
 /// A running server.
 pub(in crate::server) struct Libpmix {
     version: String,
@@ -54,9 +58,6 @@ pub(in crate::server) struct Libpmix {
     finalize: calls::ServerFinalize,
     free: abi::Free,
 }
-
-/// Where the data of local processes go.
-static OUTBOX: OnceLock<Arc<Outbox>> = OnceLock::new();
 
 /// Sets the variables that libpmix reads.
 ///
@@ -94,7 +95,7 @@ impl Libpmix {
         let is_known = opened.major().is_some_and(|major| VERSIONS.contains(&major));
         if !is_known && env::var_os(ANY_VERSION).is_none() {
             return Err(format!(
-                "libpmix.so.2 is `{}`, and a server needs version 4 or 5; install one of these (Debian: libpmix2), or set {ANY_VERSION}=1 to try this one",
+                "libpmix.so.2 is `{}`, and a server needs version 4, 5 or 6; install one of these (Debian: libpmix2), or set {ANY_VERSION}=1 to try this one",
                 opened.version.escape_debug()
             ));
         }
@@ -117,8 +118,6 @@ impl Libpmix {
             (server, init)
         };
         upcalls::start(Arc::clone(outbox));
-        // A helper has one server, so this is the first time.
-        let _ = OUTBOX.set(Arc::clone(outbox));
         server.init(init, folder, host)?;
         Ok(server)
     }
@@ -169,10 +168,23 @@ impl Libpmix {
 
     /// Forgets a job.
     pub(in crate::server) fn deregister(&self, namespace: &str) {
+        upcalls::forget(namespace);
         if let Ok(namespace) = zero_ended(namespace) {
             // SAFETY: as for `register`.
             unsafe { (self.deregister_namespace)(namespace.as_ptr(), None, ptr::null_mut()) };
         }
+    }
+
+    /// Sends the reply to an upcall.
+    pub(in crate::server) fn reply(&self, reply: Reply, answer: Result<Answer, Status>) {
+        if !reply.is_bound_to_thread() {
+            return reply.send(answer);
+        }
+        let nobody = proc(&Process { namespace: NOBODY.to_owned(), rank: 0 });
+        let kept = Box::into_raw(Box::new((reply, answer))).cast::<c_void>();
+        // SAFETY: the process outlives the call, which copies it. libpmix calls `send_reply` once, on its own thread:
+        // there is nothing else to do for a process of an unknown job.
+        unsafe { (self.deregister_client)(&raw const nobody, Some(send_reply), kept) };
     }
 
     /// Registers a process of this node, and returns the variables that it needs.
@@ -192,7 +204,10 @@ impl Libpmix {
             let status = (self.setup_fork)(&raw const proc, &raw mut all);
             let found = variables(&texts(all));
             self.free_texts(all);
-            self.succeeded(status)?;
+            if let Err(why) = self.succeeded(status) {
+                (self.deregister_client)(&raw const proc, None, ptr::null_mut());
+                return Err(why);
+            }
             Ok(found)
         }
     }
@@ -216,23 +231,34 @@ impl Libpmix {
         }
     }
 
-    /// Forgets a process.
+    /// Forgets a process that has ended.
+    ///
+    /// For a process that had connected, libpmix does so when it sees the connection close, and only then it no longer
+    /// counts on the process in collective calls.
     pub(in crate::server) fn forget(&self, process: &Process) {
+        if upcalls::ended(process) {
+            return;
+        }
         let proc = proc(process);
         // SAFETY: the process outlives the call, which returns when it is done.
         unsafe { (self.deregister_client)(&raw const proc, None, ptr::null_mut()) };
     }
 
     /// Requests the data of a local process; [`Event::Data`] answers.
-    pub(in crate::server) fn request_data(&self, serial: u64, process: &Process) -> Result<(), Status> {
+    pub(in crate::server) fn request_data(&self, serial: u64, process: &Process) {
         let proc = proc(process);
-        let serial = usize::try_from(serial).map_err(|_| abi::ERROR)?;
+        upcalls::open_request(serial, process);
+        let Ok(number) = usize::try_from(serial) else {
+            return upcalls::answer_request(serial, Err(abi::ERROR));
+        };
         // SAFETY: libpmix copies the process before it returns. The last argument is a number, which only `on_data`
         // uses.
         let status = unsafe {
-            (self.request_data)(&raw const proc, Some(on_data), ptr::without_provenance_mut(serial))
+            (self.request_data)(&raw const proc, Some(on_data), ptr::without_provenance_mut(number))
         };
-        if matches!(status, abi::SUCCESS | abi::OPERATION_SUCCEEDED) { Ok(()) } else { Err(status) }
+        if !matches!(status, abi::SUCCESS | abi::OPERATION_SUCCEEDED) {
+            upcalls::answer_request(serial, Err(status));
+        }
     }
 
     /// Notifies the local processes of a job of an event.
@@ -284,13 +310,14 @@ unsafe extern "C" fn on_data(status: Status, data: *mut c_char, size: usize, ser
     // SAFETY: libpmix passes as many bytes, and frees them when this function has returned.
     let data = unsafe { list(data.cast::<u8>(), size) };
     let data = if status == abi::SUCCESS { Ok(data.to_vec()) } else { Err(status) };
-    let serial = serial.addr() as u64;
-    if let Some(outbox) = OUTBOX.get()
-        && outbox.put(&Event::Data { serial, data }).is_err()
-    {
-        // They are too long.
-        let _ = outbox.put(&Event::Data { serial, data: Err(abi::OUT_OF_RESOURCE) });
-    }
+    upcalls::answer_request(serial.addr() as u64, data);
+}
+
+/// Sends a reply on libpmix's thread.
+unsafe extern "C" fn send_reply(_status: Status, kept: *mut c_void) {
+    // SAFETY: libpmix passes the pointer of `reply` once.
+    let (reply, answer) = *unsafe { Box::from_raw(kept.cast::<(Reply, Result<Answer, Status>)>()) };
+    reply.send(answer);
 }
 
 fn zero_ended(namespace: &str) -> Result<CString, String> {

@@ -25,6 +25,22 @@ pub(in crate::server) enum Reply {
 }
 
 impl Reply {
+    /// Whether the reply is for this caller.
+    pub(super) fn is_of(&self, data: *mut c_void) -> bool {
+        let (Reply::Done(_, caller)
+        | Reply::Data(_, caller)
+        | Reply::Found(_, caller)
+        | Reply::Spawned(_, caller)
+        | Reply::Info(_, caller)) = self;
+        caller.0 == data
+    }
+
+    /// Whether the callback changes libpmix's own state, so that it must run on libpmix's thread. The others pass their
+    /// arguments to that thread themselves.
+    pub(super) fn is_bound_to_thread(&self) -> bool {
+        matches!(self, Reply::Found(..) | Reply::Info(..))
+    }
+
     /// Calls the callback. An answer of another kind is an error for the process.
     pub(in crate::server) fn send(self, answer: Result<Answer, Status>) {
         // A node that answers an error with the number of success has answered an error.

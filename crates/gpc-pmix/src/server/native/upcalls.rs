@@ -6,21 +6,35 @@
 //! libpmix gives an upcall no pointer of its server, so the state of the upcalls is global: [`start`] sets it once.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::copied::{application, directives, list, pairs, process, processes, text, texts};
 use super::replies::{Caller, Reply};
 use crate::abi::server::{InfoCallback, LookupCallback, ModexCallback, Module, OpCallback, SpawnCallback};
-use crate::abi::{App, Info, NOT_SUPPORTED, OPERATION_SUCCEEDED, OUT_OF_RESOURCE, Proc, SUCCESS, Status};
-use crate::server::orders::{Application, Event, Upcall};
+use crate::abi::{
+    App, Info, NOT_FOUND, NOT_SUPPORTED, OPERATION_SUCCEEDED, OUT_OF_RESOURCE, Proc, SUCCESS, Status,
+};
+use crate::server::orders::{Application, Event, Process, Upcall};
 use crate::server::outbox::Outbox;
 use crate::server::pending::Pending;
+use crate::server::requests::Requests;
 
 /// The state of the upcalls.
 struct Upcalls {
     outbox: Arc<Outbox>,
-    pending: Mutex<Pending<Reply>>,
+    pending: Mutex<Pending<Open>>,
+    requests: Mutex<Requests>,
+    /// Processes that have connected and not ended.
+    connected: Mutex<BTreeSet<Process>>,
+}
+
+/// An unanswered upcall.
+struct Open {
+    reply: Reply,
+    /// The process whose data are fetched.
+    fetched: Option<Process>,
 }
 
 static UPCALLS: OnceLock<Upcalls> = OnceLock::new();
@@ -28,36 +42,108 @@ static UPCALLS: OnceLock<Upcalls> = OnceLock::new();
 /// Makes upcalls go to this queue.
 pub(in crate::server) fn start(outbox: Arc<Outbox>) {
     // A helper has one server, so this is the first time.
-    let _ = UPCALLS.set(Upcalls { outbox, pending: Mutex::new(Pending::new()) });
+    let _ = UPCALLS.set(Upcalls {
+        outbox,
+        pending: Mutex::new(Pending::new()),
+        requests: Mutex::new(Requests::new()),
+        connected: Mutex::new(BTreeSet::new()),
+    });
 }
 
 /// Takes the reply of an upcall that the node has answered.
 pub(in crate::server) fn take(serial: u64) -> Option<Reply> {
-    UPCALLS.get()?.pending().take(serial)
+    Some(lock(&UPCALLS.get()?.pending).take(serial)?.reply)
+}
+
+/// Answers the open fetches of a job that is forgotten: libpmix frees what their callbacks need.
+pub(super) fn forget(namespace: &str) {
+    let Some(upcalls) = UPCALLS.get() else { return };
+    let is_of_job = |open: &Open| open.fetched.as_ref().is_some_and(|process| process.namespace == namespace);
+    let all = lock(&upcalls.pending).take_all(is_of_job);
+    all.into_iter().for_each(|open| open.reply.send(Err(NOT_FOUND)));
+    upcalls.close_requests(|process| process.namespace == namespace);
+    lock(&upcalls.connected).retain(|process| process.namespace != namespace);
+}
+
+/// Closes what is open for a process that has ended. Returns whether it had connected.
+pub(super) fn ended(process: &Process) -> bool {
+    let Some(upcalls) = UPCALLS.get() else { return false };
+    upcalls.close_requests(|of| of == process);
+    lock(&upcalls.connected).remove(process)
+}
+
+/// Opens a request for the data of a process.
+pub(super) fn open_request(serial: u64, process: &Process) {
+    if let Some(upcalls) = UPCALLS.get() {
+        lock(&upcalls.requests).insert(serial, process.clone());
+    }
+}
+
+/// Answers a request for data, if it is open.
+pub(super) fn answer_request(serial: u64, data: Result<Vec<u8>, Status>) {
+    let Some(upcalls) = UPCALLS.get() else { return };
+    if lock(&upcalls.requests).close(serial) && upcalls.outbox.put(&Event::Data { serial, data }).is_err() {
+        // They are too long.
+        let _ = upcalls.outbox.put(&Event::Data { serial, data: Err(OUT_OF_RESOURCE) });
+    }
 }
 
 impl Upcalls {
-    /// No code under the lock panics.
-    fn pending(&self) -> std::sync::MutexGuard<'_, Pending<Reply>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Answers the requests for data of these processes: they have none.
+    fn close_requests(&self, is_it: impl FnMut(&Process) -> bool) {
+        for serial in lock(&self.requests).close_all(is_it) {
+            // It is short.
+            let _ = self.outbox.put(&Event::Data { serial, data: Err(NOT_FOUND) });
+        }
     }
+
+    /// Asks the node.
+    ///
+    /// # Errors
+    /// The reply, which is still to be used, and the reason.
+    fn ask(&self, reply: Reply, upcall: Result<Upcall, String>) -> Result<(), (Reply, Status)> {
+        let Ok(upcall) = upcall else { return Err((reply, NOT_SUPPORTED)) };
+        let fetched = match &upcall {
+            Upcall::Fetch { process, .. } => Some(process.clone()),
+            _ => None,
+        };
+        let serial = lock(&self.pending).insert(Open { reply, fetched });
+        let serial = serial.map_err(|open| (open.reply, OUT_OF_RESOURCE))?;
+        if self.outbox.put(&Event::Upcall { serial, upcall }).is_ok() {
+            return Ok(());
+        }
+        match lock(&self.pending).take(serial) {
+            Some(open) => Err((open.reply, OUT_OF_RESOURCE)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// No code under these locks panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Asks the node. libpmix takes the success as the promise that the reply is used once.
 fn ask(reply: Reply, upcall: Result<Upcall, String>) -> Status {
-    let (Some(upcalls), Ok(upcall)) = (UPCALLS.get(), upcall) else { return NOT_SUPPORTED };
-    let Some(serial) = upcalls.pending().insert(reply) else { return OUT_OF_RESOURCE };
-    if upcalls.outbox.put(&Event::Upcall { serial, upcall }).is_err() {
-        upcalls.pending().take(serial);
-        return OUT_OF_RESOURCE;
+    let Some(upcalls) = UPCALLS.get() else { return NOT_SUPPORTED };
+    upcalls.ask(reply, upcall).map_or_else(|(_, status)| status, |()| SUCCESS)
+}
+
+/// Asks the node on behalf of several processes. libpmix ignores an error that is returned if it calls up because a
+/// process has died, and the others would wait for ever: so errors are replies.
+fn ask_for_all(reply: Reply, upcall: Result<Upcall, String>) -> Status {
+    let Some(upcalls) = UPCALLS.get() else { return NOT_SUPPORTED };
+    if let Err((reply, status)) = upcalls.ask(reply, upcall) {
+        reply.send(Err(status));
     }
     SUCCESS
 }
 
-/// Tells the node of what needs no answer. libpmix takes the success as done.
+/// Reports to the node what needs no answer. The status says that it is done, and that no callback follows.
 fn report(upcall: Result<Upcall, String>) -> Status {
     let (Some(upcalls), Ok(upcall)) = (UPCALLS.get(), upcall) else { return NOT_SUPPORTED };
-    let serial = upcalls.pending().number();
+    let serial = lock(&upcalls.pending).number();
     let is_queued = upcalls.outbox.put(&Event::Upcall { serial, upcall }).is_ok();
     if is_queued { OPERATION_SUCCEEDED } else { OUT_OF_RESOURCE }
 }
@@ -96,7 +182,11 @@ unsafe extern "C" fn client_connected(
     _data: *mut c_void,
 ) -> Status {
     // SAFETY: libpmix passes one complete process.
-    report(unsafe { one(proc) }.map(Upcall::Connected))
+    let connected = unsafe { one(proc) };
+    if let (Some(upcalls), Ok(process)) = (UPCALLS.get(), &connected) {
+        lock(&upcalls.connected).insert(process.clone());
+    }
+    report(connected.map(Upcall::Connected))
 }
 
 unsafe extern "C" fn client_connected2(
@@ -119,6 +209,9 @@ unsafe extern "C" fn client_finalized(
 ) -> Status {
     // SAFETY: libpmix passes one complete process.
     let finalized = unsafe { one(proc) };
+    if let (Some(upcalls), Ok(process)) = (UPCALLS.get(), &finalized) {
+        upcalls.close_requests(|of| of == process);
+    }
     ask(Reply::Done(callback, Caller(data)), finalized.map(Upcall::Finalized))
 }
 
@@ -159,9 +252,10 @@ unsafe extern "C" fn fence(
             Upcall::Fence { processes: processes(procs, count), data, info }
         })
     };
-    ask(Reply::Data(callback, Caller(data)), upcall)
+    ask_for_all(Reply::Data(callback, Caller(data)), upcall)
 }
 
+/// A job that is registered while a process fetches from it makes libpmix ask again for the same caller.
 unsafe extern "C" fn fetch(
     proc: *const Proc,
     info: *const Info,
@@ -172,6 +266,10 @@ unsafe extern "C" fn fetch(
     // SAFETY: libpmix passes a complete process, and a list of this size.
     let upcall = unsafe { of_one(proc, info, info_size) };
     let upcall = upcall.map(|(process, info)| Upcall::Fetch { process, info });
+    let is_same = |open: &Open| open.fetched.is_some() && open.reply.is_of(data);
+    if UPCALLS.get().is_some_and(|upcalls| lock(&upcalls.pending).has(is_same)) {
+        return SUCCESS;
+    }
     ask(Reply::Data(callback, Caller(data)), upcall)
 }
 
@@ -247,7 +345,7 @@ unsafe extern "C" fn connect(
 ) -> Status {
     // SAFETY: libpmix passes lists of these sizes.
     let (processes, info) = unsafe { (processes(procs, count), directives(info, info_size)) };
-    ask(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Connect { processes, info }))
+    ask_for_all(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Connect { processes, info }))
 }
 
 unsafe extern "C" fn disconnect(
@@ -260,7 +358,7 @@ unsafe extern "C" fn disconnect(
 ) -> Status {
     // SAFETY: libpmix passes lists of these sizes.
     let (processes, info) = unsafe { (processes(procs, count), directives(info, info_size)) };
-    ask(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Disconnect { processes, info }))
+    ask_for_all(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Disconnect { processes, info }))
 }
 
 /// A node notifies of every event that concerns a local process, whether it is registered or not.
@@ -284,7 +382,7 @@ unsafe extern "C" fn deregister_events(
     OPERATION_SUCCEEDED
 }
 
-/// libpmix 4.2.2 crashes if another thread calls the callback of a notification.
+/// libpmix 4.2.2 frees what the callback of a notification needs when this function returns.
 unsafe extern "C" fn notify_event(
     code: Status,
     source: *const Proc,
@@ -315,7 +413,7 @@ unsafe extern "C" fn job_control(
 }
 
 /// A process that must be there.
-unsafe fn one(proc: *const Proc) -> Result<crate::server::orders::Process, String> {
+unsafe fn one(proc: *const Proc) -> Result<Process, String> {
     // SAFETY: the caller guarantees that the pointer is null or points to a complete process.
     unsafe { list(proc, 1) }.first().map(process).ok_or_else(|| "no process".to_owned())
 }
@@ -325,7 +423,7 @@ unsafe fn of_one(
     proc: *const Proc,
     info: *const Info,
     info_size: usize,
-) -> Result<(crate::server::orders::Process, Vec<crate::server::orders::Info>), String> {
+) -> Result<(Process, Vec<crate::server::orders::Info>), String> {
     // SAFETY: the caller guarantees that the process and the list are complete, or null.
     unsafe { Ok((one(proc)?, directives(info, info_size)?)) }
 }
