@@ -127,7 +127,8 @@ pub enum Order {
     },
     /// Starts the processes of a group, each at its node. Answered by [`Report::Started`] or [`Report::NotStarted`].
     Start(Arc<Layout>),
-    /// Checks at each node whether its processes of a group can be started, before any is started. Answered by
+    /// Checks at each node whether its processes of a group can be started, before any is started. If the layout has
+    /// a PMIx plan, prepares the server of the node for them, in a second check. Answered by
     /// [`Report::Checked`] or [`Report::NotStarted`]; [`Report::Done`] where nothing is to be started.
     Check(Arc<Layout>),
     /// Kills the processes of a group. Answered by [`Report::Groups`], the exits of the group's processes there, when

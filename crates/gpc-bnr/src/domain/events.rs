@@ -136,7 +136,8 @@ pub enum Output {
         /// The report.
         report: Report,
     },
-    /// Check whether the processes of a group on this node can be started; [`Input::Checked`] has the result.
+    /// Check whether the processes of a group on this node can be started, or prepare the PMIx server for them if the
+    /// layout has a plan; [`Input::Checked`] has the result.
     Check(Arc<Layout>),
     /// Ask the PMIx server of this node for the data of a process here; [`Input::Fetched`] has them.
     Fetch {

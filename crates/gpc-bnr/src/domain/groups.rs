@@ -186,18 +186,31 @@ impl Domain {
     fn start_checked(&mut self, group: GroupId) {
         let Ok(known) = self.group(group) else { return };
         let Some(mut layout) = known.layout.clone() else { return };
+        if layout.pmix.is_none()
+            && let Some(plan) = self.pmix_plan(&layout, known.start.pmix)
+        {
+            Arc::make_mut(&mut layout).pmix = Some(plan);
+            return self.prepare(group, layout);
+        }
         if let (Some(port), Some(node)) = (known.start.port, layout.node_of(0)) {
             let address = self.settings.addresses.get(&node).map_or(LOOPBACK, String::as_str);
             Arc::make_mut(&mut layout).add_master(address, port);
-        }
-        if let Some(plan) = self.pmix_plan(&layout, known.start.pmix) {
-            Arc::make_mut(&mut layout).pmix = Some(plan);
         }
         let Ok(known) = self.group_mut(group) else { return };
         known.start.checked = true;
         known.layout = Some(layout.clone());
         if self.each_part(&layout, Order::Start(layout.clone())) {
             self.start_here(layout, OrderOrigin::Head);
+        }
+    }
+
+    /// A second check, in which the PMIx servers of all nodes learn of the group before any of its processes runs.
+    fn prepare(&mut self, group: GroupId, layout: Arc<Layout>) {
+        if let Ok(known) = self.group_mut(group) {
+            known.layout = Some(layout.clone());
+        }
+        if self.each_part(&layout, Order::Check(layout.clone())) {
+            self.check_here(layout, OrderOrigin::Head);
         }
     }
 
@@ -276,7 +289,7 @@ impl Domain {
                 known.start.pmix = known.start.pmix.max(pmix);
                 // Only the node of rank 0 knows its ports.
                 if layout.needs_port_at(id) {
-                    known.start.port = port;
+                    known.start.port = port.or(known.start.port);
                 }
                 return;
             }

@@ -65,6 +65,7 @@ impl Engine {
                 }
                 None => {}
             },
+            Output::Check(layout) if layout.pmix.is_some() => self.prepare_group(layout),
             Output::Check(layout) => self.check(&layout),
             Output::Fetch { number, member } => {
                 self.pmix.translation().question(number, member);
@@ -258,9 +259,7 @@ impl Engine {
     }
 
     pub(super) fn kill(&mut self, group: GroupId, grace: Option<Duration>) {
-        if self.stop_preparing(group) {
-            self.emptied(group);
-        } else if self.supervisor.process.is_some() && self.local.groups.contains_key(&group) {
+        if self.supervisor.process.is_some() && self.local.groups.contains_key(&group) {
             self.send_order(SupervisorOrder::Kill { group, grace }, Vec::new());
         } else {
             self.emptied(group);

@@ -532,8 +532,6 @@ pub(super) struct Errno;
 impl Errno {
     /// No such child process.
     pub(super) const CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
-    /// The operation was cancelled.
-    pub(super) const CANCELED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
     /// Input/output error.
     pub(super) const IO: i32 = rustix::io::Errno::IO.raw_os_error();
 }

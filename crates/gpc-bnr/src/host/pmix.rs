@@ -16,11 +16,15 @@ use crate::domain::{Input, Serial};
 use crate::names::{GroupId, Member, Rank};
 use crate::pmix::{Action, Variables};
 use crate::request::{Client, Request};
-use crate::spec::Layout;
+use crate::spec::{Layout, PmixNeed};
 use crate::start_error::StartError;
 
 /// Time limit for the server to prepare a group. The helper loads a library and writes some files for each process.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time in which a group that is prepared must be started: other nodes may prepare for longer. A group that is never
+/// started, since another node cannot, is forgotten then.
+const READY_LIMIT: Duration = Duration::from_secs(120);
 
 /// Prefix of variables that are advice of the server: parameters of Open MPI.
 const ADVICE: &[u8] = b"OMPI_MCA_";
@@ -32,42 +36,58 @@ const READS_MAX: usize = 64;
 const SERVER_LOST: u8 = 1;
 
 impl Engine {
-    /// Starts a group's processes here, once the server has prepared them if it is served.
-    pub(super) fn start_served(&mut self, layout: Arc<Layout>) {
-        let Some(plan) = layout.pmix.as_ref().filter(|_| layout.ranks_on(self.me).next().is_some()) else {
-            return self.start(layout, &BTreeMap::new());
-        };
+    /// Prepares the server for a group that is to be started here.
+    pub(super) fn prepare_group(&mut self, layout: Arc<Layout>) {
+        let Some(plan) = &layout.pmix else { return };
         let host = plan.hosts.iter().find(|(id, _)| *id == self.me).map(|(_, host)| host.clone());
         let ready = match &self.pmix.unavailable {
             Some(why) if !plan.required => Err(why.clone()),
             _ => self.ensure_helper(&host.unwrap_or_else(|| self.host.clone())),
         };
         if let Err(why) = ready {
-            return self.start_unserved(layout, &why);
+            return self.prepare_without(&layout, &why);
         }
-        let group = layout.group;
         let until = self.now().saturating_add(PREPARE_LIMIT);
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         self.pmix.translation.serve(layout.clone(), user);
-        self.pmix.starting.insert(group, (layout, until));
+        self.pmix.preparing.insert(layout.group, (layout, until));
     }
 
-    /// The server cannot serve a group: starts it without one, or not at all.
-    fn start_unserved(&mut self, layout: Arc<Layout>, why: &str) {
+    /// The server cannot serve a group, which may do without it or fails.
+    fn prepare_without(&mut self, layout: &Layout, why: &str) {
+        let group = layout.group;
         if layout.pmix.as_ref().is_none_or(|plan| !plan.required) {
             tracing::info!(node = self.me, why, "programs that may need PMIx start without it");
             self.pmix.unavailable = Some(why.to_owned());
-            return self.start(layout, &BTreeMap::new());
+            return self.prepared_for(group, Vec::new());
         }
-        let mut error = StartError {
+        let error = self.unserved(why);
+        self.prepared_for(group, vec![(layout.ranks_on(self.me).collect(), error)]);
+    }
+
+    fn prepared_for(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>) {
+        self.inputs.push_back(Input::Checked { group, failed, port: None, pmix: PmixNeed::No });
+    }
+
+    fn unserved(&self, why: &str) -> StartError {
+        StartError {
             errno: Errno::IO,
             status: StartError::REFUSED,
-            host: String::new(),
+            host: self.host.clone(),
             why: format!("its PMIx server cannot serve it: {why}"),
-        };
-        self.host.clone_into(&mut error.host);
-        let ranks = layout.ranks_on(self.me).map(|rank| (rank, Err(error.clone()))).collect();
-        self.inputs.push_back(Input::Started { group: layout.group, ranks });
+        }
+    }
+
+    /// Starts a group's processes here, with the variables that the server has prepared.
+    pub(super) fn start_served(&mut self, layout: Arc<Layout>) {
+        let ready = self.pmix.ready.remove(&layout.group);
+        let required = layout.pmix.as_ref().is_some_and(|plan| plan.required);
+        if ready.is_none() && required && layout.ranks_on(self.me).next().is_some() {
+            let error = self.unserved("it has forgotten the group, since the start came late");
+            let ranks = layout.ranks_on(self.me).map(|rank| (rank, Err(error.clone()))).collect();
+            return self.inputs.push_back(Input::Started { group: layout.group, ranks });
+        }
+        self.start(layout, &ready.map(|(variables, _)| variables).unwrap_or_default());
     }
 
     fn ensure_helper(&mut self, host: &str) -> Result<(), String> {
@@ -155,40 +175,30 @@ impl Engine {
 
     /// A group is prepared, or cannot be.
     fn prepared(&mut self, group: GroupId, prepared: Result<BTreeMap<Rank, Variables>, String>) {
-        let Some((layout, _)) = self.pmix.starting.remove(&group) else { return };
-        match prepared {
-            Ok(mut variables) => {
-                // What the user has set, as it is inherited, counts more than the server's advice.
-                let is_set = |name: &[u8]| {
-                    name.starts_with(ADVICE) && std::env::var_os(OsStr::from_bytes(name)).is_some()
-                };
-                variables.values_mut().for_each(|of_rank| of_rank.retain(|(name, _)| !is_set(name)));
-                self.start(layout, &variables);
-            }
-            Err(why) => self.start_unserved(layout, &why),
-        }
-    }
-
-    /// A group that is being prepared is killed. Returns whether it was.
-    pub(super) fn stop_preparing(&mut self, group: GroupId) -> bool {
-        let Some((layout, _)) = self.pmix.starting.remove(&group) else { return false };
-        self.pmix.translation.emptied(group);
-        let why = "the group is killed already";
-        let mut error = StartError::new(Errno::CANCELED, StartError::REFUSED, why);
-        self.host.clone_into(&mut error.host);
-        let ranks = layout.ranks_on(self.me).map(|rank| (rank, Err(error.clone()))).collect();
-        self.inputs.push_back(Input::Started { group, ranks });
-        true
+        let Some((layout, _)) = self.pmix.preparing.remove(&group) else { return };
+        let mut variables = match prepared {
+            Ok(variables) => variables,
+            Err(why) => return self.prepare_without(&layout, &why),
+        };
+        // What the user has set, as it is inherited, counts more than the server's advice.
+        let is_set =
+            |name: &[u8]| name.starts_with(ADVICE) && std::env::var_os(OsStr::from_bytes(name)).is_some();
+        variables.values_mut().for_each(|of_rank| of_rank.retain(|(name, _)| !is_set(name)));
+        let until = self.now().saturating_add(READY_LIMIT);
+        self.pmix.ready.insert(group, (variables, until));
+        self.prepared_for(group, Vec::new());
     }
 
     /// Gives up what is due.
     pub(super) fn check_pmix(&mut self) {
         let now = self.now();
-        let late = self.pmix.starting.iter().filter(|(_, (_, until))| *until <= now);
-        let late: Vec<GroupId> = late.map(|(group, _)| *group).collect();
-        for group in late {
+        for group in due(&self.pmix.preparing, now) {
             let why = format!("it has not prepared the processes within {} s", PREPARE_LIMIT.as_secs());
             self.pmix.translation.not_prepared(group, why);
+        }
+        for group in due(&self.pmix.ready, now) {
+            self.pmix.ready.remove(&group);
+            self.pmix.translation.emptied(group);
         }
         self.pmix.translation.time_passed(now);
     }
@@ -199,6 +209,7 @@ impl Engine {
         self.sources.forget(Source::Pmix, Some(helper.descriptor()));
         // Ends it, and removes what it has left.
         drop(helper);
+        self.pmix.ready.clear();
         for member in self.pmix.translation.lost(why) {
             let message = format!("the PMIx server of node {} on host {} is gone: {why}", self.me, self.host);
             let request = Request::Abort { code: SERVER_LOST, message };
@@ -218,4 +229,9 @@ impl Engine {
             self.inputs.push_back(Input::Gone(Client::Process(member)));
         }
     }
+}
+
+/// The groups whose time has passed.
+fn due<T>(groups: &BTreeMap<GroupId, (T, Duration)>, now: Duration) -> Vec<GroupId> {
+    groups.iter().filter(|(_, (_, until))| *until <= now).map(|(group, _)| *group).collect()
 }

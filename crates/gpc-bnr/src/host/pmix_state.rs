@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::helper::{Helper, PmixCommand};
-use crate::names::{GroupId, Member};
-use crate::pmix::Translation;
+use crate::names::{GroupId, Member, Rank};
+use crate::pmix::{Translation, Variables};
 use crate::spec::Layout;
 
 /// The server of a node in one domain.
@@ -15,7 +15,9 @@ pub(super) struct PmixState {
     pub(super) helper: Option<Helper>,
     pub(super) translation: Translation,
     /// Groups that are being prepared, and their time limits.
-    pub(super) starting: BTreeMap<GroupId, (Arc<Layout>, Duration)>,
+    pub(super) preparing: BTreeMap<GroupId, (Arc<Layout>, Duration)>,
+    /// The variables of groups that are prepared and not started yet, and their time limits.
+    pub(super) ready: BTreeMap<GroupId, (BTreeMap<Rank, Variables>, Duration)>,
     /// Why the last helper could not serve: programs that may do without it are no longer kept waiting.
     pub(super) unavailable: Option<String>,
     /// Processes that have closed the socket for PMI: they speak PMIx.
@@ -28,7 +30,8 @@ impl PmixState {
             command,
             helper: None,
             translation: Translation::new(me, domain),
-            starting: BTreeMap::new(),
+            preparing: BTreeMap::new(),
+            ready: BTreeMap::new(),
             unavailable: None,
             unlinked: BTreeSet::new(),
         }
@@ -59,12 +62,13 @@ impl PmixState {
 
     /// When the loop must look again.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        let starts = self.starting.values().map(|(_, until)| *until);
-        starts.chain(self.translation.deadline()).min()
+        let preparing = self.preparing.values().map(|(_, until)| *until);
+        let ready = self.ready.values().map(|(_, until)| *until);
+        preparing.chain(ready).chain(self.translation.deadline()).min()
     }
 
     #[cfg(feature = "snapshot")]
     pub(super) fn len(&self) -> usize {
-        self.starting.len() + self.unlinked.len()
+        self.preparing.len() + self.ready.len() + self.unlinked.len()
     }
 }

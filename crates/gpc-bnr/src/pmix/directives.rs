@@ -7,6 +7,8 @@ use gpc_pmix::server::{Info, Value};
 /// Prefix of the keys that are directives, not data.
 pub(super) const PREFIX: &str = "pmix.";
 
+/// The process that an event concerns.
+pub(super) const AFFECTED: &str = "pmix.evproc";
 pub(super) const TIMEOUT: &str = "pmix.timeout";
 /// A member on this node is lost: libpmix counts it no more.
 pub(super) const LOCAL_STATUS: &str = "pmix.loc.col.st";

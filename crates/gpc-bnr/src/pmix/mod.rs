@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
-use gpc_pmix::server::{Answer as Reply, Event, Order, Process, Upcall};
+use gpc_pmix::server::{Answer as Reply, Event, Info, Order, Process, Upcall, Value};
 
+use self::directives::AFFECTED;
 use self::known::Known;
 use self::names::Names;
 use self::pending::{Part, Pending};
@@ -319,7 +320,8 @@ impl Translation {
         if notified && !death.is_clean() {
             let source = self.names.process(member);
             let to = source.namespace.clone();
-            let notify = Order::Notify { code: status::PROC_ABORTED, source, to, info: Vec::new() };
+            let affected = Info { key: AFFECTED.into(), value: Value::process(&source) };
+            let notify = Order::Notify { code: status::PROC_ABORTED, source, to, info: vec![affected] };
             self.actions.push_back(Action::Order(notify));
         }
     }

@@ -395,8 +395,12 @@ fn a_failure_is_notified_where_the_job_goes_on() {
     node.translation.notice(&death(Exit::Code(0), true));
     assert_eq!(node.actions(), []);
     node.translation.notice(&death(Exit::Signal(9), false));
-    let (code, source, to) = (status::PROC_ABORTED, process(1, 0), "kvs_x_1".into());
-    assert_eq!(node.actions(), [Action::Order(Order::Notify { code, source, to, info: Vec::new() })]);
+    let actions = node.actions();
+    let [Action::Order(Order::Notify { code, source, to, info })] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((*code, source, to.as_str()), (status::PROC_ABORTED, &process(1, 0), "kvs_x_1"));
+    assert_eq!((info[0].key.as_str(), info[0].value.as_process()), ("pmix.evproc", Some(process(1, 0))));
     let mut node = Node::with_group(OnDeath::Kill);
     node.translation.notice(&death(Exit::Signal(9), false));
     assert_eq!(node.actions(), [], "the job is killed");

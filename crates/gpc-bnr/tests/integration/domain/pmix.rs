@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpc_bnr::domain::{Input, Serial};
 use gpc_bnr::names::{GroupId, Set};
+use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Client, Request};
 use gpc_bnr::{Exit, Fault, FaultKind, Limits, OnDeath, PmixNeed, PmixPlan};
 
@@ -160,4 +161,18 @@ fn a_layout_is_told_without_what_its_programs_keep_for_themselves() {
     assert_eq!((layout.size(), layout.nodes()), (3, vec![3, 5]));
     assert!(layout.specs.iter().all(|spec| spec.env.is_empty() && spec.args.is_empty()));
     says(&nodes.refused(process(group, 0), Request::Layout(GroupId(9))), FaultKind::NoGroup, "g9");
+}
+
+/// A process ran and ended while the server of another node prepared its part, which then was not started: that was the
+/// error.
+#[test]
+fn no_process_runs_before_all_servers_know_its_group() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    nodes.pmix = PmixNeed::Sure;
+    nodes.holds = |order| matches!(order, Order::Check(layout) if layout.pmix.is_some());
+    let asked = nodes.asks(TOOL, spawn(2, OnDeath::Kill));
+    assert_eq!((nodes.delayed(), nodes.started.len()), (vec![(3, 5)], 0));
+    nodes.let_go();
+    assert!(nodes.answer(TOOL, asked).is_some_and(|answer| answer.is_ok()));
+    assert_eq!(nodes.started.len(), 2);
 }
