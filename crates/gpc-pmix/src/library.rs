@@ -1,8 +1,9 @@
 //! libpmix, loaded at run time, and the calls of its client side. `server` has those of its server side.
 //!
 //! General conditions, in addition to those at each call:
-//! - The types of [`abi`](crate::abi) have the same layout as in C. That holds for versions 3 to 5; any other version
-//!   is refused before any function except the version query is called.
+//! - The types of [`abi`](crate::abi) have the same layout as in C. That holds for versions 3 to 6; any other version
+//!   is refused before any function except the version query is called. A server uses another one if the user asks for
+//!   it by `GPC_PMIX_ANY_VERSION`, and then answers for it.
 //! - libpmix is never unloaded, since its own threads run its code until the process ends. So its functions stay valid
 //!   for ever.
 //! - One thread makes all calls, and each call returns before the memory lent to it is freed. libpmix retains no

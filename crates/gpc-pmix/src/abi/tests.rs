@@ -349,3 +349,19 @@ fn the_layout_is_the_one_that_was_written_down() {
     assert_eq!((size_of::<Proc>(), size_of::<Value>(), size_of::<Info>()), (260, 32, 552));
     assert_eq!((offset_of!(Value, data), offset_of!(Info, flags), offset_of!(Info, value)), (8, 512, 520));
 }
+
+#[test]
+fn the_layout_of_the_server_is_the_one_that_was_written_down() {
+    use super::server::{MODULE_POINTERS, Module};
+    let sizes =
+        (size_of::<ByteObject>(), size_of::<DataArray>(), size_of::<PublishedData>(), size_of::<App>());
+    assert_eq!(sizes, (16, 24, 808, 56));
+    let pointer = size_of::<usize>();
+    assert_eq!(size_of::<Module>(), MODULE_POINTERS * pointer);
+    let places = [
+        offset_of!(Module, notify_event),
+        offset_of!(Module, job_control),
+        offset_of!(Module, client_connected2),
+    ];
+    assert_eq!(places.map(|place| place / pointer), [14, 19, 27]);
+}

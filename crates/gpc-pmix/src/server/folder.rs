@@ -1,7 +1,7 @@
 //! The session folder of a server: private, with a short path, and removed after every end.
 //!
 //! The helper holds a lock (`flock`) on its folder. The system releases the lock with the helper, so a folder without a
-//! lock is a leftover of a helper that was killed.
+//! lock is a leftover of a helper that was killed, or was created again by a process that outlived its helper.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -112,7 +112,7 @@ impl JobFolders {
     /// Removes both. What cannot be removed now goes with the session folder.
     pub(super) fn remove(&self) {
         for folder in [&self.top, &self.segments] {
-            let _ = fs::remove_dir_all(folder);
+            remove(folder);
         }
     }
 }
@@ -120,7 +120,20 @@ impl JobFolders {
 impl Drop for SessionFolder {
     fn drop(&mut self) {
         // What cannot be removed now is removed as a leftover.
-        let _ = fs::remove_dir_all(&self.path);
+        remove(&self.path);
+    }
+}
+
+/// Attempts to remove a folder. A process that still runs may create or remove files in it at the same time.
+const REMOVE_ATTEMPTS: u32 = 20;
+
+/// Removes a folder as far as possible.
+pub(super) fn remove(folder: &Path) {
+    for _ in 0..REMOVE_ATTEMPTS {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+            _ => return,
+        }
     }
 }
 
@@ -142,7 +155,7 @@ fn remove_leftovers_in(parent: &Path) {
             && is_still(&path, &lock)
         {
             // What cannot be removed stays for the next helper.
-            let _ = fs::remove_dir_all(&path);
+            remove(&path);
             drop(lock);
         }
     }

@@ -1,7 +1,7 @@
 //! The helper process: reads orders from its socket and carries them out.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use chained_gpc::channel::{Sender, channel};
 
 use super::codec::Orders;
-use super::folder::{JobFolders, SessionFolder, remove_leftovers};
+use super::folder::{JobFolders, SessionFolder, remove, remove_leftovers};
 use super::job_data;
 use super::native::libpmix::Libpmix;
 use super::native::upcalls;
@@ -180,7 +180,7 @@ impl Helper {
         // If the thread cannot be started, the end has no limit.
         let _ = thread::Builder::new().name("gpc-pmix-end".to_owned()).spawn(move || {
             if end.recv_timeout(END_LIMIT) == Err(RecvTimeoutError::Timeout) {
-                let _ = fs::remove_dir_all(path);
+                remove(&path);
                 std::process::exit(1);
             }
         });

@@ -44,6 +44,9 @@ const FOREIGN: [&str; 6] = [
 /// A namespace without processes.
 const NOBODY: &str = "gpc-nobody";
 
+/// Work for libpmix's thread.
+type Work = Box<dyn FnOnce() + Send>;
+
 /// A running server.
 pub(in crate::server) struct Libpmix {
     version: String,
@@ -99,7 +102,7 @@ impl Libpmix {
                 opened.version.escape_debug()
             ));
         }
-        // SAFETY: the functions have these types in all versions in VERSIONS.
+        // SAFETY: the functions have these types in all versions in VERSIONS, and in others if the user is right.
         let (server, init) = unsafe {
             let init: calls::ServerInit = opened.symbol("PMIx_server_init")?;
             let server = Libpmix {
@@ -180,11 +183,16 @@ impl Libpmix {
         if !reply.is_bound_to_thread() {
             return reply.send(answer);
         }
+        self.run_on_its_thread(Box::new(move || reply.send(answer)));
+    }
+
+    /// Runs work on libpmix's thread, after all that was ordered before.
+    fn run_on_its_thread(&self, work: Work) {
         let nobody = proc(&Process { namespace: NOBODY.to_owned(), rank: 0 });
-        let kept = Box::into_raw(Box::new((reply, answer))).cast::<c_void>();
-        // SAFETY: the process outlives the call, which copies it. libpmix calls `send_reply` once, on its own thread:
+        let kept = Box::into_raw(Box::new(work)).cast::<c_void>();
+        // SAFETY: the process outlives the call, which copies it. libpmix calls `run_work` once, on its own thread:
         // there is nothing else to do for a process of an unknown job.
-        unsafe { (self.deregister_client)(&raw const nobody, Some(send_reply), kept) };
+        unsafe { (self.deregister_client)(&raw const nobody, Some(run_work), kept) };
     }
 
     /// Registers a process of this node, and returns the variables that it needs.
@@ -258,6 +266,9 @@ impl Libpmix {
         };
         if !matches!(status, abi::SUCCESS | abi::OPERATION_SUCCEEDED) {
             upcalls::answer_request(serial, Err(status));
+        } else if upcalls::has_ended(process) {
+            // What libpmix has, it has answered by then.
+            self.run_on_its_thread(Box::new(move || upcalls::answer_request(serial, Err(abi::NOT_FOUND))));
         }
     }
 
@@ -313,11 +324,11 @@ unsafe extern "C" fn on_data(status: Status, data: *mut c_char, size: usize, ser
     upcalls::answer_request(serial.addr() as u64, data);
 }
 
-/// Sends a reply on libpmix's thread.
-unsafe extern "C" fn send_reply(_status: Status, kept: *mut c_void) {
-    // SAFETY: libpmix passes the pointer of `reply` once.
-    let (reply, answer) = *unsafe { Box::from_raw(kept.cast::<(Reply, Result<Answer, Status>)>()) };
-    reply.send(answer);
+/// Runs work on libpmix's thread.
+unsafe extern "C" fn run_work(_status: Status, kept: *mut c_void) {
+    // SAFETY: libpmix passes the pointer of `run_on_its_thread` once.
+    let work = unsafe { Box::from_raw(kept.cast::<Work>()) };
+    work();
 }
 
 fn zero_ended(namespace: &str) -> Result<CString, String> {

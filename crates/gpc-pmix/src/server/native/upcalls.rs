@@ -28,6 +28,8 @@ struct Upcalls {
     requests: Mutex<Requests>,
     /// Processes that have connected and not ended.
     connected: Mutex<BTreeSet<Process>>,
+    /// Processes that have ended, of the registered jobs.
+    ended: Mutex<BTreeSet<Process>>,
 }
 
 /// An unanswered upcall.
@@ -47,6 +49,7 @@ pub(in crate::server) fn start(outbox: Arc<Outbox>) {
         pending: Mutex::new(Pending::new()),
         requests: Mutex::new(Requests::new()),
         connected: Mutex::new(BTreeSet::new()),
+        ended: Mutex::new(BTreeSet::new()),
     });
 }
 
@@ -62,14 +65,22 @@ pub(super) fn forget(namespace: &str) {
     let all = lock(&upcalls.pending).take_all(is_of_job);
     all.into_iter().for_each(|open| open.reply.send(Err(NOT_FOUND)));
     upcalls.close_requests(|process| process.namespace == namespace);
-    lock(&upcalls.connected).retain(|process| process.namespace != namespace);
+    for processes in [&upcalls.connected, &upcalls.ended] {
+        lock(processes).retain(|process| process.namespace != namespace);
+    }
 }
 
 /// Closes what is open for a process that has ended. Returns whether it had connected.
 pub(super) fn ended(process: &Process) -> bool {
     let Some(upcalls) = UPCALLS.get() else { return false };
     upcalls.close_requests(|of| of == process);
+    lock(&upcalls.ended).insert(process.clone());
     lock(&upcalls.connected).remove(process)
+}
+
+/// Whether a process of a registered job has ended.
+pub(super) fn has_ended(process: &Process) -> bool {
+    UPCALLS.get().is_some_and(|upcalls| lock(&upcalls.ended).contains(process))
 }
 
 /// Opens a request for the data of a process.

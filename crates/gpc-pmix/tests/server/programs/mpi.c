@@ -1,4 +1,4 @@
-// Programs of MPI for tests: hello, ring, allreduce, window, name, spawn, abort, hang, late.
+// Programs of MPI for tests: hello, ring, allreduce, window, name, spawn, abort, late.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "name") == 0) name();
   if (strcmp(what, "spawn") == 0) spawn(argv[0]);
   if (strcmp(what, "abort") == 0 && rank == size - 1) MPI_Abort(MPI_COMM_WORLD, 7);
-  if (strcmp(what, "abort") == 0 || strcmp(what, "hang") == 0) pause();
+  if (strcmp(what, "abort") == 0) pause();
   if (strcmp(what, "late") == 0 && rank == 1) late(argv[0]);
   fflush(stdout);
   MPI_Finalize();
