@@ -400,7 +400,7 @@ impl Engine {
                 // Requests that the process sent before its end count.
                 self.read_rest(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
-                self.served_ended(member);
+                self.served_ended(member, exit);
             }
             SupervisorEvent::Emptied(group) => self.emptied(group),
         }
@@ -452,7 +452,7 @@ impl Engine {
         self.local.silent = SilentProcesses::default();
         for member in std::mem::take(&mut self.local.alive) {
             self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
-            self.served_ended(member);
+            self.served_ended(member, crate::Exit::Signal(9));
         }
         for group in self.local.groups.keys().copied().collect::<Vec<_>>() {
             self.emptied(group);

@@ -13,6 +13,7 @@ use super::engine::{Engine, Errno};
 use super::helper::Helper;
 use super::sources::Source;
 use crate::domain::{Input, Serial};
+use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 use crate::pmix::{Action, Variables};
 use crate::request::{Client, Request};
@@ -223,8 +224,8 @@ impl Engine {
     }
 
     /// A process here has ended.
-    pub(super) fn served_ended(&mut self, member: Member) {
-        self.pmix.translation.ended(member);
+    pub(super) fn served_ended(&mut self, member: Member, exit: Exit) {
+        self.pmix.translation.ended(member, exit);
         if self.pmix.unlinked.remove(&member) {
             self.inputs.push_back(Input::Gone(Client::Process(member)));
         }

@@ -34,6 +34,7 @@ impl Translation {
             layout,
             alive,
             connected: BTreeSet::new(),
+            absent: None,
             local: true,
             prepared: Some(BTreeMap::new()),
             registered: false,
@@ -131,8 +132,15 @@ impl Translation {
             Ok(Answer::Layout(layout)) if layout.group == group && !self.groups.contains_key(&group) => {
                 self.register(&layout);
                 let (alive, connected) = (BTreeSet::new(), BTreeSet::new());
-                let known =
-                    Known { layout, alive, connected, local: false, prepared: None, registered: false };
+                let known = Known {
+                    layout,
+                    alive,
+                    connected,
+                    absent: None,
+                    local: false,
+                    prepared: None,
+                    registered: false,
+                };
                 self.groups.insert(group, known);
             }
             // Another question for it was faster.

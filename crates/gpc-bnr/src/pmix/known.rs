@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::exit::Exit;
 use crate::names::Rank;
-use crate::spec::Layout;
+use crate::spec::{Layout, OnDeath};
 
 /// Environment variables.
 pub(crate) type Variables = Vec<(Vec<u8>, Vec<u8>)>;
@@ -17,6 +18,8 @@ pub(super) struct Known {
     pub(super) alive: BTreeSet<Rank>,
     /// Those of them that have connected.
     pub(super) connected: BTreeSet<Rank>,
+    /// A process here that has ended without having connected.
+    pub(super) absent: Option<Rank>,
     /// Whether processes of the group were placed here.
     pub(super) local: bool,
     /// Variables of the processes so far; `None` once the group is prepared.
@@ -46,13 +49,22 @@ impl Known {
         self.connected.insert(rank);
     }
 
+    /// A process that has connected and one that never will: libpmix counts the second in each fence.
+    pub(super) fn waits_in_vain(&self) -> Option<(Rank, Rank)> {
+        Some((self.connected.first().copied()?, self.absent?))
+    }
+
     pub(super) fn has_connected(&self, rank: Rank) -> bool {
         self.connected.contains(&rank)
     }
 
     /// A process has ended. Returns whether that is new.
-    pub(super) fn ends(&mut self, rank: Rank) -> bool {
-        self.connected.remove(&rank);
+    pub(super) fn ends(&mut self, rank: Rank, exit: Exit) -> bool {
+        // Any other end takes the job along.
+        let goes_on = exit == Exit::Code(0) || self.layout.on_death == OnDeath::Notify;
+        if self.alive.contains(&rank) && !self.connected.remove(&rank) && goes_on {
+            self.absent = self.absent.or(Some(rank));
+        }
         self.alive.remove(&rank)
     }
 

@@ -28,7 +28,7 @@ use self::names::Names;
 use self::pending::{Part, Pending};
 use self::status::status_of;
 use crate::domain::Serial;
-use crate::exit::Death;
+use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Rank};
 use crate::request::{Answer, Client, Request};
@@ -201,6 +201,28 @@ impl Translation {
             known.connects(member.rank);
         }
         self.tell(process, Request::Init);
+        if let Some(group) = self.names.group(&process.namespace) {
+            self.end_vain_wait(group);
+        }
+    }
+
+    /// Ends the job of processes that wait for one that has ended without having connected: libpmix has no way to stop
+    /// their fences.
+    fn end_vain_wait(&mut self, group: GroupId) {
+        let Some((rank, absent)) = self.groups.get_mut(&group).and_then(|known| {
+            let found = known.waits_in_vain();
+            // Once.
+            known.absent = known.absent.filter(|_| found.is_none());
+            found
+        }) else {
+            return;
+        };
+        let message = format!(
+            "{} has ended before PMIx_Init, and libpmix would let the others wait for it",
+            Member { group, rank: absent }
+        );
+        let client = Client::Process(Member { group, rank });
+        self.ask(client, 0, Part::Ignored, Request::Abort { code: 1, message });
     }
 
     /// Whether a process here speaks PMIx, so that it does not need the socket for PMI.
@@ -327,13 +349,14 @@ impl Translation {
     }
 
     /// A process of this node has ended.
-    pub(crate) fn ended(&mut self, member: Member) {
+    pub(crate) fn ended(&mut self, member: Member, exit: Exit) {
         let Some(known) = self.groups.get_mut(&member.group) else { return };
-        if known.ends(member.rank) {
+        if known.ends(member.rank, exit) {
             let process = self.names.process(member);
             self.published.remove(&process);
             self.actions.push_back(Action::Order(Order::Ended(process)));
         }
+        self.end_vain_wait(member.group);
         let client = Client::Process(member);
         let lost: Vec<Serial> = (self.waiting.range((client, 0)..=(client, Serial::MAX)))
             .map(|((_, serial), _)| *serial)

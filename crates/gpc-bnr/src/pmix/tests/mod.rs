@@ -236,7 +236,7 @@ fn a_member_that_ends_in_a_fence_fails_it() {
     let processes = vec![process(1, ALL)];
     let asked =
         node.calls(Upcall::Fence { processes: processes.clone(), data: Vec::new(), info: Vec::new() });
-    node.translation.ended(member(1, 1));
+    node.translation.ended(member(1, 1), Exit::Code(0));
     let late = &asked[0];
     node.answers(late.0, late.1, Ok(Answer::Value(Vec::new())));
     assert_eq!(node.replies(), []);
@@ -256,13 +256,39 @@ fn processes_come_and_go() {
     let asked = node.calls(Upcall::Finalized(process(1, 1)));
     assert!(matches!(asked[..], [(one, _, Request::Finalize)] if one == client(1)));
     assert_eq!(node.reply(), Ok(Reply::Done));
-    node.translation.ended(member(1, 1));
-    node.translation.ended(member(1, 1));
+    node.translation.ended(member(1, 1), Exit::Code(0));
+    node.translation.ended(member(1, 1), Exit::Code(0));
     assert_eq!(node.actions(), [Action::Order(Order::Ended(process(1, 1)))]);
     assert_eq!(node.calls(Upcall::Connected(process(1, 1))), [], "it has ended");
     node.translation.emptied(GroupId(1));
     assert_eq!(node.actions(), [Action::Order(Order::Forget("kvs_x_1".into()))]);
     assert!(!node.translation.serves(GroupId(1)));
+}
+
+/// libpmix counts a process that has never connected in each fence, and the others waited for ever.
+#[test]
+fn a_job_whose_processes_wait_for_one_that_never_connected_ends() {
+    let message = "g1.1 has ended before PMIx_Init, and libpmix would let the others wait for it".to_owned();
+    let abort = Request::Abort { code: 1, message };
+    let mut node = Node::with_group(OnDeath::Notify);
+    node.translation.ended(member(1, 1), Exit::Code(0));
+    assert_eq!(node.requests(), [], "nobody waits");
+    let asked = node.calls(Upcall::Connected(process(1, 2)));
+    assert!(asked.iter().any(|(of, _, request)| (*of, request) == (client(2), &abort)), "{asked:?}");
+    let mut node = Node::with_group(OnDeath::Notify);
+    node.calls(Upcall::Connected(process(1, 2)));
+    node.translation.ended(member(1, 1), Exit::Code(0));
+    assert!(node.requests().iter().any(|(of, _, request)| (*of, request) == (client(2), &abort)));
+    node.translation.ended(member(1, 1), Exit::Code(0));
+    assert_eq!(node.requests(), [], "once");
+    let mut node = Node::with_group(OnDeath::Notify);
+    node.calls(Upcall::Connected(process(1, 2)));
+    node.translation.ended(member(1, 2), Exit::Code(0));
+    assert_eq!(node.requests(), [], "it had connected");
+    let mut node = Node::with_group(OnDeath::Kill);
+    node.calls(Upcall::Connected(process(1, 2)));
+    node.translation.ended(member(1, 1), Exit::Code(3));
+    assert_eq!(node.requests(), [], "the domain ends the job with that status");
 }
 
 #[test]

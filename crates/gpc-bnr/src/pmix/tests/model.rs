@@ -10,6 +10,7 @@ use proptest::sample::Index;
 
 use super::{Node, fault, info, layout, member, process};
 use crate::domain::Serial;
+use crate::exit::Exit;
 use crate::fault::FaultKind;
 use crate::names::GroupId;
 use crate::pmix::Action;
@@ -137,7 +138,7 @@ impl World {
             }
             Step::Answer(..) => {}
             Step::Ends(rank) => {
-                node.translation.ended(member(1, rank));
+                node.translation.ended(member(1, rank), Exit::Code(0));
                 // The domain answers a process no more.
                 self.open.retain(|(client, ..)| *client != Client::Process(member(1, rank)));
             }

@@ -119,7 +119,8 @@ fn a_lot_of_output_takes_no_more_memory_than_a_little() {
         "until [ -e {go} ]; do sleep 0.05; done; yes \"$(printf '%-3d%096d' $PMI_RANK 0)\" | head -c {}; until [ -e {end} ]; do sleep 0.05; done",
         LINE * LINES
     );
-    let mut child = place.script("-n 8 --nodes 4", &script).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        place.script("-n 8 --nodes 4 --pmix never", &script).stdout(Stdio::piped()).spawn().unwrap();
     let writers = || place.with(&go).iter().filter(|process| process.line.starts_with("bash")).count();
     until("all have begun", || writers() == 8);
     let own = || -> Vec<Pid> {
