@@ -401,8 +401,13 @@ proptest! {
 fn the_bytes_of_an_order() {
     let meeting = Meeting { set: Set::Group(GroupId(3)), tag: b"A".to_vec(), epoch: 2 };
     let bytes = encode_order(&Order::Collect { meeting, purpose: Purpose::Close(GroupId(4)) });
-    let expected =
-        [&[1, 3][..], &[0, 3, 0, 0, 0], &[1, 0, 0, 0, b'A'], &[2, 0, 0, 0, 0, 0, 0, 0], &[2, 4, 0, 0, 0]];
+    let expected = [
+        &[VERSION, 3][..],
+        &[0, 3, 0, 0, 0],
+        &[1, 0, 0, 0, b'A'],
+        &[2, 0, 0, 0, 0, 0, 0, 0],
+        &[2, 4, 0, 0, 0],
+    ];
     assert_eq!(bytes, expected.concat());
     let put = Request::Put {
         database: "d".into(),
@@ -421,16 +426,16 @@ fn the_bytes_of_an_order() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(decode_order(&[2, 1]), Err(CodecError::Version { found: 2, known: VERSION }));
-    assert_eq!(decode_order(&[1, 99]), Err(CodecError::Field("there is no such order")));
+    assert_eq!(decode_order(&[1, 1]), Err(CodecError::Version { found: 1, known: VERSION }));
+    assert_eq!(decode_order(&[VERSION, 99]), Err(CodecError::Field("there is no such order")));
     // A text, a flag, a fault, members out of order, and a duplicate member.
-    assert_eq!(decode_order(&[1, 13, 1, 0, 0, 0, 255]), Err(CodecError::Field("a text is no UTF-8")));
-    assert_eq!(decode_order(&[1, 16, 2]), Err(CodecError::Field("a flag is 0 or 1")));
-    let of_fault = decode_report(&[1, 5, 0, 22, 0, 0, 0]);
+    assert_eq!(decode_order(&[VERSION, 13, 1, 0, 0, 0, 255]), Err(CodecError::Field("a text is no UTF-8")));
+    assert_eq!(decode_order(&[VERSION, 16, 2]), Err(CodecError::Field("a flag is 0 or 1")));
+    let of_fault = decode_report(&[VERSION, 5, 0, 22, 0, 0, 0]);
     assert_eq!(of_fault, Err(CodecError::Field("there is no such fault")));
     let member = |rank: u8| [1, 0, 0, 0, rank, 0, 0, 0];
     for (one, two) in [(2, 1), (2, 2)] {
-        let bytes = [&[1, 2, 1, 2, 0, 0, 0][..], &member(one), &member(two)].concat();
+        let bytes = [&[VERSION, 2, 1, 2, 0, 0, 0][..], &member(one), &member(two)].concat();
         assert_eq!(
             decode_order(&bytes),
             Err(CodecError::Field("elements of a set are not in ascending order"))
@@ -441,7 +446,7 @@ fn what_cannot_be_is_refused() {
 /// A list that announces 4 GiB and has no elements allocates nothing.
 #[test]
 fn a_length_is_not_believed() {
-    for bytes in [&[1, 10, 255, 255, 255, 255][..], &[1, 13, 255, 255, 255, 255, b'x']] {
+    for bytes in [&[VERSION, 10, 255, 255, 255, 255][..], &[VERSION, 13, 255, 255, 255, 255, b'x']] {
         assert_eq!(decode_order(bytes), Err(CodecError::Short));
     }
 }

@@ -328,6 +328,12 @@ impl Translation {
                 self.finish(upcall, data);
             }
             Part::One => self.one_done(upcall, answer.err().map(|fault| status_of(&fault))),
+            Part::Published(process, key) => {
+                if answer.is_ok() {
+                    self.published.entry(process).or_default().insert(key);
+                }
+                self.one_done(upcall, answer.err().map(|fault| status_of(&fault)));
+            }
             Part::Key(key) => self.looked_up(upcall, key, answer, now),
             Part::Spawn => self.spawned(upcall, answer),
             Part::Layout(group) => self.layout_known(group, answer),

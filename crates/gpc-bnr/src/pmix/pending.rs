@@ -18,6 +18,8 @@ pub(super) enum Part {
     Fetch,
     /// One of several requests that are answered together.
     One,
+    /// The same for a key that is published until the process withdraws it.
+    Published(Process, String),
     /// The value of a key.
     Key(String),
     /// A spawn.

@@ -32,10 +32,11 @@ impl Translation {
         self.upcalls.insert(upcall, Pending::Several(Several { open: pairs.len(), error: None }));
         for Info { key, value } in pairs {
             let pair = Pair { key: name(&key), value: encode(process, &value, once) };
-            if !once {
-                self.published.entry(process.clone()).or_default().insert(key);
-            }
-            self.ask(Client::Process(member), upcall, Part::One, Request::Deposit(pair));
+            let part = match once {
+                true => Part::One,
+                false => Part::Published(process.clone(), key),
+            };
+            self.ask(Client::Process(member), upcall, part, Request::Deposit(pair));
         }
         Ok(())
     }

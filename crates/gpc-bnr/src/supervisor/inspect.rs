@@ -118,7 +118,7 @@ pub(super) fn seen_from(wdir: Option<&[u8]>, path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// A system error; `EACCES` for a directory, as the system returns it.
-fn executable(path: &Path) -> Result<(), Errno> {
+pub(super) fn executable(path: &Path) -> Result<(), Errno> {
     let found = fs::metadata(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if !found.is_file() {
         return Err(Errno::ACCESS);

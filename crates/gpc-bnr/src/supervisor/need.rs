@@ -2,12 +2,13 @@
 //! that its arguments name.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::elf;
-use super::inspect::{Inspected, Kind, seen_from};
+use super::inspect::{Inspected, Kind, executable, seen_from};
 use crate::open_mpi;
 use crate::spec::PmixNeed;
 
@@ -40,8 +41,13 @@ pub(super) fn facts(
 ) -> ProgramFacts {
     let mut facts = of_libraries(&inspected.needed);
     let names = |arg: &Vec<u8>| {
-        let file = File::open(seen_from(wdir, Path::new(OsStr::from_bytes(arg))));
-        file.is_ok_and(|file| of_libraries(&elf::read(&file).needed).need == PmixNeed::Sure)
+        let path = seen_from(wdir, Path::new(OsStr::from_bytes(arg)));
+        // To open a pipe or a device may wait, or do something. The file may be another one by then.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file =
+            executable(&path).ok().map(|()| OpenOptions::new().read(true).custom_flags(flags).open(path));
+        let needed = file.and_then(Result::ok).map(|file| elf::read(&file).needed);
+        needed.is_some_and(|needed| of_libraries(&needed).need == PmixNeed::Sure)
     };
     let is_loader = inspected.kind == Kind::Plain || inspected.is_script || is_loader(found);
     // An argument may be a program to run, or one to copy.
@@ -99,6 +105,18 @@ mod tests {
         for name in ["true", "shutdown", "pythonic", "", "rsh"] {
             assert!(!is_loader(Path::new(name)), "{name}");
         }
+    }
+
+    /// An argument that was a pipe without a writer stopped the node: to open it waits.
+    #[test]
+    fn an_argument_that_is_a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let program = Inspected { kind: Kind::Executable, is_script: false, needed: Vec::new() };
+        let args = [pipe.as_os_str().as_bytes().to_vec()];
+        assert_eq!(facts(&program, Path::new("/bin/cat"), &args, None).need, PmixNeed::No);
     }
 
     #[test]
