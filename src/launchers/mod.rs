@@ -42,6 +42,8 @@ const OF_LAUNCHERS: &[&str] = &[
     "OMPI_MCA_pmix*",
     "ORTE_*",
     "PRTE_LAUNCHED",
+    // By which Open MPI 4 knows that it has a launcher.
+    "JSM_JSRUN_PORT",
     // A step of Slurm. Variables of the whole job stay.
     "SLURM_GTIDS",
     "SLURM_LAUNCH_NODE_IPADDR",

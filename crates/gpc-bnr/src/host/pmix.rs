@@ -30,6 +30,9 @@ const READY_LIMIT: Duration = Duration::from_secs(120);
 /// Prefix of variables that are advice of the server: parameters of Open MPI.
 const ADVICE: &[u8] = b"OMPI_MCA_";
 
+/// Prefix of the folders of servers.
+const FOLDER: &[u8] = b"gpc-pmix-";
+
 /// Most reads from the helper in one iteration of the loop.
 const READS_MAX: usize = 64;
 
@@ -59,7 +62,6 @@ impl Engine {
         let group = layout.group;
         if layout.pmix.as_ref().is_none_or(|plan| !plan.required) {
             tracing::info!(node = self.me, why, "programs that may need PMIx start without it");
-            self.pmix.unavailable = Some(why.to_owned());
             return self.prepared_for(group, Vec::new());
         }
         let error = self.unserved(why);
@@ -131,8 +133,12 @@ impl Engine {
             match helper.event() {
                 Ok(Some(Event::Ready(version))) => {
                     tracing::debug!(node = self.me, %version, "the PMIx server runs");
+                    self.pmix.unavailable = None;
                 }
-                Ok(Some(Event::Failed(why))) => return self.lose_helper(&why),
+                Ok(Some(Event::Failed(why))) => {
+                    self.pmix.unavailable = Some(why.clone());
+                    return self.lose_helper(&why);
+                }
                 Ok(Some(event)) => {
                     tracing::trace!(node = self.me, ?event);
                     let now = self.now();
@@ -181,9 +187,8 @@ impl Engine {
             Ok(variables) => variables,
             Err(why) => return self.prepare_without(&layout, &why),
         };
-        // What the user has set, as it is inherited, counts more than the server's advice.
-        let is_set =
-            |name: &[u8]| name.starts_with(ADVICE) && std::env::var_os(OsStr::from_bytes(name)).is_some();
+        let inherited = |name: &[u8]| std::env::var_os(OsStr::from_bytes(name));
+        let is_set = |name: &[u8]| inherited(name).is_some_and(|value| is_wish(name, value.as_bytes()));
         variables.values_mut().for_each(|of_rank| of_rank.retain(|(name, _)| !is_set(name)));
         let until = self.now().saturating_add(READY_LIMIT);
         self.pmix.ready.insert(group, (variables, until));
@@ -232,7 +237,28 @@ impl Engine {
     }
 }
 
+/// Whether an inherited variable is a wish of the user, which counts more than the server's advice. A node that was
+/// started by a process of another job inherits the advice of that job's server, whose folders end with that job.
+fn is_wish(name: &[u8], value: &[u8]) -> bool {
+    let path = value.split(|byte| *byte == b'/');
+    name.starts_with(ADVICE) && !path.into_iter().any(|part| part.starts_with(FOLDER))
+}
+
 /// The groups whose time has passed.
 fn due<T>(groups: &BTreeMap<GroupId, (T, Duration)>, now: Duration) -> Vec<GroupId> {
     groups.iter().filter(|(_, (_, until))| *until <= now).map(|(group, _)| *group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A script of a served job that ran `gpc run` passed on the folders of its own job, which end with it.
+    #[test]
+    fn advice_of_another_server_is_no_wish_of_the_user() {
+        let backing = b"OMPI_MCA_btl_vader_backing_directory";
+        assert!(is_wish(backing, b"/dev/shm") && is_wish(b"OMPI_MCA_btl", b"self,tcp"));
+        assert!(!is_wish(backing, b"/dev/shm/gpc-pmix-1f-0/1,x"));
+        assert!(!is_wish(b"PMIX_RANK", b"0"));
+    }
 }
