@@ -13,13 +13,24 @@
 
 #define HOSTS_MAX 64
 
+static uint32_t clients;
+
+static void fail(const char *why) {
+    fprintf(stderr, "clusters: %s\n", why);
+    exit(1);
+}
+
+/* A wait whose limit must not pass. */
+static void in_time(int status) {
+    if (must(status) == CGPC_PENDING) fail("the others are late");
+}
+
 /* Sends values of a label, and gets those of all clients by ascending rank. Returns their number. */
 static size_t exchange(cgpc_impi *client, IMPI_Int4 label, const IMPI_Int4 *mine, size_t count, IMPI_Int4 *all) {
-    if (must(cgpc_impi_exchange_int4(client, label, mine, count, LIMIT_US)) == CGPC_PENDING) {
-        fprintf(stderr, "clusters: the others are late\n");
-        exit(1);
-    }
-    must(cgpc_impi_values_int4(client, label, NULL, all, HOSTS_MAX, &count));
+    IMPI_Uint4 mask;
+    in_time(cgpc_impi_exchange_int4(client, label, mine, count, LIMIT_US));
+    must(cgpc_impi_values_int4(client, label, &mask, all, HOSTS_MAX, &count));
+    if (mask != UINT32_MAX >> (32 - clients)) fail("a client does not send each label");
     return count;
 }
 
@@ -28,7 +39,6 @@ int main(int count, char **arguments) {
     cgpc_impi *client;
     IMPI_Int4 version[2] = {0, 0}, ports[HOSTS_MAX], ones[HOSTS_MAX], all[HOSTS_MAX];
     IMPI_Int4 hosts = count == 4 ? (IMPI_Int4)strtol(arguments[3], NULL, 10) : 0, sum = 0, least = 0;
-    uint32_t clients;
     size_t number, i;
     if (hosts < 1 || hosts > HOSTS_MAX) {
         fprintf(stderr, "usage: clusters HOST:PORT RANK HOSTS\n");
@@ -36,7 +46,7 @@ int main(int count, char **arguments) {
     }
     options.rank = (uint32_t)strtoul(arguments[2], NULL, 10);
     must(cgpc_impi_connect(arguments[1], &options, LIMIT_US, &client));
-    must(cgpc_impi_join(client, LIMIT_US, &clients));
+    in_time(cgpc_impi_join(client, LIMIT_US, &clients));
     exchange(client, IMPI_C_VERSION, version, 2, all);
 
     /* A label of each client: the number of its hosts, and of its processes, one on each. */
@@ -57,13 +67,13 @@ int main(int count, char **arguments) {
     }
     number = exchange(client, IMPI_H_PORT, ports, (size_t)hosts, ports);
     exchange(client, IMPI_H_NPROCS, ones, (size_t)hosts, all);
-    must(cgpc_impi_done(client, LIMIT_US));
+    in_time(cgpc_impi_done(client, LIMIT_US));
 
     printf("%u clients, %d hosts, packets of %d bytes, ports", clients, sum, least);
     for (i = 0; i < number; i++) printf(" %d", ports[i]);
     printf("\n");
 
     /* Here the processes of the cluster run. */
-    must(cgpc_impi_fini(client, LIMIT_US));
+    in_time(cgpc_impi_fini(client, LIMIT_US));
     return must(cgpc_impi_free(client));
 }

@@ -2,8 +2,8 @@
  *
  * Generated from the sources of the library; do not change it here.
  *
- * Each cluster of an MPI job has a client. It connects to the server, joins, exchanges labels one by one, in any order,
- * sends DONE, and when its processes have ended, FINI. The structures are those of the wire: their integers are
+ * Each cluster of an MPI job has a client. It connects to the server, joins, exchanges labels one by one, ascending, the
+ * same order at every client, sends DONE, and when its processes have ended, FINI. The structures are those of the wire: their integers are
  * big-endian there, and the functions below read and write them. The library has these functions if it was built with
  * them: make install SERVICES=1.
  *
@@ -96,7 +96,8 @@ typedef struct cgpc_impi_options {
     size_t size;
     // Rank of the client, 0 to 31.
     uint32_t rank;
-    // 1 to take part also without a key, if `key` is set. Without a key the client always does.
+    // 1 to offer the server both, if there is a key: with it, and without one. A client that has no key always takes
+    // part without one.
     int32_t without_key;
     // The key, a decimal number of 64 bits. If null, IMPI_AUTH_KEY of the environment, or none.
     const char *key;
@@ -195,7 +196,8 @@ int cgpc_impi_connect(const char *server,
 // Authenticates, sends the rank, and waits for the number of clients, at most `limit_us`. `clients` may be null.
 //
 // Each wait of a session, here and below, returns CGPC_PENDING if its limit passes: what was begun goes on, and the
-// same call waits again. With a limit of 0 it never blocks, and cgpc_impi_fd says when to call it again.
+// same call waits again. With a limit of 0 it never blocks, and cgpc_impi_fd says when to call it again: before you
+// wait for the descriptor, call every function again that was pending. One call reads for all.
 //
 // Errors, here and below: CGPC_ERR_SERVER if the server is lost or breaks the protocol, CGPC_ERR_STATE if the session
 // is at another stage, CGPC_ERR_BUSY if another thread uses it. After CGPC_ERR_SERVER every call returns that. From
@@ -232,9 +234,10 @@ int cgpc_impi_exchange_uint8(struct cgpc_impi *client,
                              uint64_t limit_us);
 
 // Copies what the server has broadcast under a label, also one that only other clients have sent: the mask of the
-// clients with values (bit i for client i), and the values by ascending rank, big-endian bytes. `mask` and `length`
-// may be null. Returns CGPC_NONE if there was no broadcast so far, and CGPC_ERR_TRUNCATED if the buffer is too small.
-// From one thread at a time.
+// clients with values (bit i for client i), and the values by ascending rank, big-endian bytes. The mask may lack
+// clients, and a server may broadcast a label again with more of them until all are done: check it before you divide
+// the values. `mask` and `length` may be null. Returns CGPC_NONE and stores zeros if there was no broadcast so far,
+// and CGPC_ERR_TRUNCATED if the buffer is too small. From one thread at a time.
 int cgpc_impi_values(struct cgpc_impi *client,
                      IMPI_Int4 label,
                      IMPI_Uint4 *mask,
@@ -269,8 +272,8 @@ int cgpc_impi_done(struct cgpc_impi *client,
 int cgpc_impi_fini(struct cgpc_impi *client,
                    uint64_t limit_us);
 
-// Stores the descriptor of the session, for poll, epoll and the like, and whether to wait until it is writable, too (0
-// or 1). It belongs to the session: never read or close it. From one thread at a time.
+// Stores the descriptor of the session, for poll, epoll and the like, level-triggered only, and whether to wait until
+// it is writable, too (0 or 1). It belongs to the session: never read or close it. From one thread at a time.
 int cgpc_impi_fd(struct cgpc_impi *client,
                  int *fd,
                  int *writes);

@@ -93,7 +93,8 @@ pub(crate) fn fini(session: &mut ExchangeSession, limit_us: u64) -> Result<c_int
     if !session.exchange().is_finished() {
         session.fini()?;
     }
-    wait(session, limit_us, ExchangeSession::is_flushed)
+    // A lost connection has nothing to send.
+    wait(session, limit_us, |session| session.is_flushed() && session.exchange().fault().is_none())
 }
 
 impl From<SessionError> for Error {

@@ -47,7 +47,8 @@ pub unsafe extern "C" fn cgpc_impi_connect(
 /// Authenticates, sends the rank, and waits for the number of clients, at most `limit_us`. `clients` may be null.
 ///
 /// Each wait of a session, here and below, returns CGPC_PENDING if its limit passes: what was begun goes on, and the
-/// same call waits again. With a limit of 0 it never blocks, and cgpc_impi_fd says when to call it again.
+/// same call waits again. With a limit of 0 it never blocks, and cgpc_impi_fd says when to call it again: before you
+/// wait for the descriptor, call every function again that was pending. One call reads for all.
 ///
 /// Errors, here and below: CGPC_ERR_SERVER if the server is lost or breaks the protocol, CGPC_ERR_STATE if the session
 /// is at another stage, CGPC_ERR_BUSY if another thread uses it. After CGPC_ERR_SERVER every call returns that. From
@@ -58,7 +59,9 @@ pub unsafe extern "C" fn cgpc_impi_join(client: *mut cgpc_impi, limit_us: u64, c
     unsafe {
         border(|c| {
             object::<Session, _>(client)?.with(|session| {
-                let status = impi::wait(session, limit_us, |session| session.exchange().clients().is_some())?;
+                let status = impi::wait(session, limit_us, |session| {
+                    session.exchange().clients().is_some() && session.exchange().fault().is_none()
+                })?;
                 c.store_if_wanted(clients, session.exchange().clients().unwrap_or(0));
                 Ok(status)
             })
@@ -124,9 +127,10 @@ pub unsafe extern "C" fn cgpc_impi_exchange_uint8(
 }
 
 /// Copies what the server has broadcast under a label, also one that only other clients have sent: the mask of the
-/// clients with values (bit i for client i), and the values by ascending rank, big-endian bytes. `mask` and `length`
-/// may be null. Returns CGPC_NONE if there was no broadcast so far, and CGPC_ERR_TRUNCATED if the buffer is too small.
-/// From one thread at a time.
+/// clients with values (bit i for client i), and the values by ascending rank, big-endian bytes. The mask may lack
+/// clients, and a server may broadcast a label again with more of them until all are done: check it before you divide
+/// the values. `mask` and `length` may be null. Returns CGPC_NONE and stores zeros if there was no broadcast so far,
+/// and CGPC_ERR_TRUNCATED if the buffer is too small. From one thread at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_impi_values(
     client: *mut cgpc_impi,
@@ -139,7 +143,8 @@ pub unsafe extern "C" fn cgpc_impi_values(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            values(c, client, label, mask, |bytes| c.copy(bytes, (buffer, capacity), length, "buffer"))
+            let sizes = (mask, length);
+            values(c, client, label, sizes, |bytes| c.copy(bytes, (buffer, capacity), length, "buffer"))
         })
     }
 }
@@ -158,7 +163,7 @@ pub unsafe extern "C" fn cgpc_impi_values_int4(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            values(c, client, label, mask, |bytes| {
+            values(c, client, label, (mask, count), |bytes| {
                 let (words, rest) = bytes.as_chunks();
                 let found = words.iter().map(|word| IMPI_Int4::from_be_bytes(*word));
                 numbers(c, found, rest, (buffer, capacity), count)
@@ -180,7 +185,7 @@ pub unsafe extern "C" fn cgpc_impi_values_uint8(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            values(c, client, label, mask, |bytes| {
+            values(c, client, label, (mask, count), |bytes| {
                 let (words, rest) = bytes.as_chunks();
                 let found = words.iter().map(|word| IMPI_Uint8::from_be_bytes(*word));
                 numbers(c, found, rest, (buffer, capacity), count)
@@ -205,8 +210,8 @@ pub unsafe extern "C" fn cgpc_impi_fini(client: *mut cgpc_impi, limit_us: u64) -
     unsafe { border(|_| object::<Session, _>(client)?.with(|session| impi::fini(session, limit_us))) }
 }
 
-/// Stores the descriptor of the session, for poll, epoll and the like, and whether to wait until it is writable, too (0
-/// or 1). It belongs to the session: never read or close it. From one thread at a time.
+/// Stores the descriptor of the session, for poll, epoll and the like, level-triggered only, and whether to wait until
+/// it is writable, too (0 or 1). It belongs to the session: never read or close it. From one thread at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_impi_fd(client: *mut cgpc_impi, fd: *mut c_int, writes: *mut c_int) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -260,12 +265,14 @@ fn values(
     c: &Pointers<'_>,
     client: *mut cgpc_impi,
     label: IMPI_Int4,
-    mask: *mut IMPI_Uint4,
+    (mask, count): (*mut IMPI_Uint4, *mut usize),
     copy: impl FnOnce(&[u8]) -> Result<c_int>,
 ) -> Result<c_int> {
     object::<Session, _>(client)?.with(|session| {
         session.progress();
         let Some((found, bytes)) = session.exchange().broadcast(Label(label as u32)) else {
+            c.store_if_wanted(mask, 0);
+            c.store_if_wanted(count, 0);
             return impi::fault(session).map_or(Ok(CGPC_NONE), Err);
         };
         c.store_if_wanted(mask, found);

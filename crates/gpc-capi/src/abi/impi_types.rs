@@ -159,7 +159,8 @@ pub struct cgpc_impi_options {
     pub size: usize,
     /// Rank of the client, 0 to 31.
     pub rank: u32,
-    /// 1 to take part also without a key, if `key` is set. Without a key the client always does.
+    /// 1 to offer the server both, if there is a key: with it, and without one. A client that has no key always takes
+    /// part without one.
     pub without_key: i32,
     /// The key, a decimal number of 64 bits. If null, IMPI_AUTH_KEY of the environment, or none.
     pub key: *const c_char,

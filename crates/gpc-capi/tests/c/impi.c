@@ -57,7 +57,9 @@ static void alone(const char *server) {
     OK(polled(joins(), joins));
     OK(cgpc_impi_join(client, 0, &clients));
     CHECK(clients == 1);
+    mask = count = 7;
     IS(CGPC_NONE, cgpc_impi_values(client, IMPI_C_NHOSTS, &mask, bytes, sizeof bytes, &count));
+    CHECK(mask == 0 && count == 0);
     IS(CGPC_ERR_LENGTH, cgpc_impi_exchange(client, IMPI_C_NHOSTS, "abc", 3, 0));
     IS(CGPC_ERR_LENGTH, cgpc_impi_exchange_int4(client, IMPI_P_PID, &hosts, 1, 0));
     IS(CGPC_ERR_ARGUMENT, cgpc_impi_exchange(client, IMPI_NO_LABEL, "abcd", 4, 0));

@@ -265,7 +265,9 @@ impl Exchange {
 
     /// Stage of the session.
     pub fn stage(&self) -> ClientStage {
-        let waiting = || self.sent.iter().find(|label| !self.answers.contains_key(label));
+        let rank = self.settings.rank;
+        let is_answered = |label: &Label| self.answers.get(label).is_some_and(|answer| answer.has(rank));
+        let waiting = || self.sent.iter().find(|label| !is_answered(label));
         match self.state {
             State::Auth => ClientStage::Auth,
             State::Impi => ClientStage::Impi,
@@ -280,10 +282,12 @@ impl Exchange {
         self.incoming.held() + self.answers.values().map(|answer| answer.values.len()).sum::<usize>()
     }
 
-    /// Handles an input.
+    /// Handles an input. The driver does not report a lost connection if FINI has left before.
     pub fn handle(&mut self, input: ClientInput<'_>) {
         match (self.state, input) {
-            (State::Ended, _) | (State::Over, ClientInput::Late(_)) => {}
+            (State::Ended, ClientInput::Lost(_)) if self.fault.is_some() => {}
+            (State::Ended, ClientInput::Received(_)) | (State::Over | State::Ended, ClientInput::Late(_)) => {
+            }
             (_, ClientInput::Received(bytes)) => self.received(bytes),
             (_, ClientInput::Lost(why)) => {
                 let (stage, why) = (self.stage(), chained_gpc::Shown(why).to_string());
@@ -355,8 +359,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Handles the broadcast of a label. One that this client has not sent may arrive at any time, and the broadcast of
-    /// a label may be repeated with more clients: servers differ.
+    /// Handles the broadcast of a label. One without values of this client may arrive at any time, also while those are
+    /// under way, and the broadcast of a label may be repeated with more clients: servers differ.
     fn answered(&mut self, payload: Bytes) -> Result<(), Violation> {
         let (label, mask, values) = incoming::broadcast(payload)?;
         let (rank, size, len) = (self.settings.rank, self.size, values.len());
@@ -364,7 +368,6 @@ impl Exchange {
         let wrong = match self.answers.get(&label) {
             _ if u64::from(mask) >> size != 0 => Violation::Mask { label, mask, size },
             Some(before) if !before.lacks_some_of(mask) => Violation::Twice(label),
-            _ if sent && !own => Violation::Dropped { label, mask, rank },
             _ if !sent && own => Violation::Invented { label, mask, rank },
             _ if mask == 0 && len > 0 => Violation::Nobodys { label, len },
             before => {
@@ -381,9 +384,14 @@ impl Exchange {
 
     /// Handles DONE. A server that does not support unknown labels has broadcast none of them.
     fn finished(&mut self) -> Result<(), Violation> {
-        let missing = |label: &&Label| label.is_known() && !self.answers.contains_key(label);
-        match self.sent.iter().find(missing) {
-            Some(label) => Err(Violation::Unanswered(*label)),
+        let rank = self.settings.rank;
+        let missing = |label: &Label| match self.answers.get(label) {
+            Some(answer) if answer.has(rank) => None,
+            Some(answer) => Some(Violation::Dropped { label: *label, mask: answer.mask, rank }),
+            None => label.is_known().then_some(Violation::Unanswered(*label)),
+        };
+        match self.sent.iter().find_map(missing) {
+            Some(wrong) => Err(wrong),
             None => {
                 (self.state, self.all_done) = (State::Over, true);
                 Ok(())

@@ -81,11 +81,14 @@ impl ExchangeSession {
         Ok(())
     }
 
-    /// Sends FINI, as far as that is possible at once.
+    /// Sends FINI, as far as that is possible at once. If the connection is lost before it has left, the session has
+    /// [failed](Exchange::fault).
     ///
     /// # Errors
     /// Nothing was sent.
     pub fn fini(&mut self) -> Result<(), SendError> {
+        // The server may have ended since.
+        self.turn();
         self.machine.fini()?;
         self.turn();
         Ok(())
@@ -129,7 +132,8 @@ impl ExchangeSession {
                 self.machine.handle(ClientInput::Received(&self.buffer[..count]));
             }
             let lost = self.pipe.take_lost();
-            if let Some(why) = &lost {
+            // After FINI the server may close the connection.
+            if let Some(why) = lost.as_ref().filter(|_| self.pipe.is_cut() || !self.machine.is_finished()) {
                 self.machine.handle(ClientInput::Lost(why));
             }
             if exchanged == Exchanged::Nothing || lost.is_some() {

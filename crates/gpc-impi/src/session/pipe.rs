@@ -36,6 +36,8 @@ pub(super) struct Pipe {
     queue: VecDeque<Bytes>,
     /// Why the connection has ended.
     lost: Option<String>,
+    /// Whether bytes have not left by then.
+    cut: bool,
 }
 
 impl Pipe {
@@ -44,7 +46,7 @@ impl Pipe {
         stream.set_nonblocking(true)?;
         let (poll, both) = (Poll::new()?, Interest::READABLE | Interest::WRITABLE);
         poll.registry().register(&mut SourceFd(&stream.as_raw_fd()), Token(0), both)?;
-        Ok(Pipe { stream, poll, queue: VecDeque::new(), lost: None })
+        Ok(Pipe { stream, poll, queue: VecDeque::new(), lost: None, cut: false })
     }
 
     /// The connection, which blocks again.
@@ -65,6 +67,11 @@ impl Pipe {
     /// Whether all bytes have left, or never will.
     pub(super) fn is_flushed(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether the connection has ended before all bytes had left.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// Why the connection has ended, once.
@@ -106,6 +113,7 @@ impl Pipe {
 
     /// The connection has ended: no byte will leave.
     fn end(&mut self, why: &str) {
+        self.cut |= !self.queue.is_empty();
         self.queue.clear();
         self.lost = Some(why.to_owned());
     }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::thread;
 use std::time::Duration;
 
-use gpc_impi::client::{ClientSettings, Cluster, ExchangeSettings, Host, Proc, from_ip};
+use gpc_impi::client::{ClientSettings, Cluster, ExchangeSettings, Host, Proc, SendError, from_ip};
 use gpc_impi::serve::Listener;
 use gpc_impi::server::Settings;
 use gpc_impi::session::{ExchangeSession, Session, SessionError};
@@ -132,6 +132,32 @@ fn a_server_that_closes_or_talks_without_end_is_left() {
     assert!(!client.wait(PATIENCE, |session| session.exchange().clients().is_some()));
     let said = client.exchange().fault().unwrap().to_string();
     assert!(said.contains("more than 4096 commands"), "{said}");
+}
+
+/// A client whose server had closed the connection after DONE believed that FINI had arrived.
+#[test]
+fn a_server_that_is_gone_gets_no_fini_of_an_exchange() {
+    let (end, ended) = std::sync::mpsc::channel();
+    let address = serving(move |mut stream| {
+        stream.write_all(&server_auth(Method::None)).unwrap();
+        stream.write_all(b"IMPI\0\0\0\x04\0\0\0\x01").unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(b"DONE\0\0\0\0") {
+            let mut bytes = [0; 64];
+            let count = stream.read(&mut bytes).unwrap();
+            received.extend_from_slice(&bytes[..count]);
+        }
+        stream.write_all(b"DONE\0\0\0\0").unwrap();
+        drop(stream);
+        end.send(()).unwrap();
+    });
+    let mut client = session(&address, 0);
+    waits(&mut client, |session| session.exchange().clients().is_some());
+    client.done().unwrap();
+    waits(&mut client, |session| session.exchange().are_all_done());
+    ended.recv().unwrap();
+    let refused = client.fini().unwrap_err();
+    assert!(matches!(refused, SendError::Failed(_)) && client.exchange().are_all_done(), "{refused}");
 }
 
 /// A server that does not read: `send` returns at once, and a wait ends at its limit.

@@ -67,8 +67,45 @@ fn the_worked_examples_of_the_source() {
     assert!(client.are_all_done());
     client.fini().unwrap();
     assert_eq!((sent(&mut client), client.is_finished()), (b"FINI\0\0\0\0".to_vec(), true));
-    client.handle(ClientInput::Lost("closed"));
+    client.handle(ClientInput::Late(Duration::from_secs(7)));
+    client.handle(ClientInput::Received(b"no meaning"));
     assert_eq!(client.fault(), None);
+}
+
+/// FINI that had not left when the connection was lost counted as sent.
+#[test]
+fn fini_that_is_lost_is_a_fault() {
+    let mut client = joined(0, 1);
+    client.done().unwrap();
+    hears(&mut client, b"DONE\0\0\0\0");
+    client.fini().unwrap();
+    client.handle(ClientInput::Lost("closed"));
+    assert!(matches!(client.fault(), Some(ClientFault::Lost { .. })) && !client.is_finished());
+    assert!(client.are_all_done());
+}
+
+/// A server broadcasts a label when the others have sent it, and again with the values of this client, which were under
+/// way: the first of both ended the session.
+#[test]
+fn a_broadcast_may_come_before_the_values_of_this_client() {
+    let label = Label::C_NHOSTS;
+    for (again, fault) in [(true, None), (false, Some(Violation::Dropped { label, mask: 1, rank: 1 }))] {
+        let mut client = joined(1, 2);
+        client.send(label, &words(&[2])).unwrap();
+        hears(&mut client, &says(label, 1, &words(&[3])));
+        assert_eq!((client.stage(), client.fault()), (ClientStage::At(label), None));
+        assert_eq!(client.broadcast(label).unwrap().0, 1);
+        if again {
+            hears(&mut client, &says(label, 3, &words(&[3, 2])));
+            assert_eq!((client.stage(), client.broadcast(label).unwrap().0), (ClientStage::Between, 3));
+        }
+        client.done().unwrap();
+        hears(&mut client, b"DONE\0\0\0\0");
+        match fault {
+            Some(fault) => assert_eq!(wrong(&client), fault),
+            None => assert!(client.are_all_done()),
+        }
+    }
 }
 
 /// FINI cannot be sent, but the values of all are there.
@@ -141,7 +178,6 @@ fn a_server_that_breaks_the_protocol_ends_the_session() {
     };
     let (label, rank) = (Label::C_NHOSTS, 1);
     assert_eq!(broken(&says(label, 4, b"")), Violation::Mask { label, mask: 4, size: 2 });
-    assert_eq!(broken(&says(label, 1, &words(&[2]))), Violation::Dropped { label, mask: 1, rank });
     assert_eq!(broken(&says(OWN, 2, b"x")), Violation::Invented { label: OWN, mask: 2, rank });
     assert_eq!(broken(&says(OWN, 0, b"x")), Violation::Nobodys { label: OWN, len: 1 });
     assert_eq!(broken(&says(Label::H_PORT, 1, b"")), Violation::Twice(Label::H_PORT));
