@@ -1,12 +1,13 @@
 /* meet.c: one task of a rendezvous. It subscribes, registers its contact, and prints the contacts of all, by rank.
  *
- *     meet CONTACT [RANK]      a rank is assigned unless it is given
+ *     meet CONTACT [RANK]      RANK is `assign` unless it is given
  *
  * GPC_JOB_HANDLE is the resource where this task registers. If GPC_MULTIJOB_HANDLE is set, and the service does not
  * register the job there by itself, the task of rank 0 does, with the rank GPC_SUBJOB_RANK: it is the controlling task.
  * The library reads GPC_RENDEZVOUS_TOKEN_FILE and GPC_RENDEZVOUS_CA_FILE. */
 #define _POSIX_C_SOURCE 200809L
 
+#include <errno.h>
 #include <gpc_rendezvous.h>
 #include <semaphore.h>
 #include <string.h>
@@ -56,6 +57,7 @@ static uint32_t meet(cgpc_rendezvous *client, const char *resource, int64_t rank
     struct timespec until;
     char token[CGPC_TOKEN_SIZE];
     uint32_t own = 0;
+    int waited;
     memset(meeting, 0, sizeof *meeting);
     if (sem_init(&meeting->over, 0, 0) != 0 || clock_gettime(CLOCK_REALTIME, &until) != 0) fail("no semaphore");
     until.tv_sec += LIMIT_S;
@@ -63,7 +65,10 @@ static uint32_t meet(cgpc_rendezvous *client, const char *resource, int64_t rank
     must(cgpc_rendezvous_subscribe(client, resource, CGPC_SCOPE_TOP, token, notified, meeting, NULL, &subscription));
     if (data != NULL)
         must(cgpc_rendezvous_register(client, resource, rank, token, data, length, 0, &own, NULL, NULL));
-    if (sem_timedwait(&meeting->over, &until) != 0) fail("not all tasks have come");
+    while ((waited = sem_timedwait(&meeting->over, &until)) != 0 && errno == EINTR) {
+        /* A signal. */
+    }
+    if (waited != 0) fail("not all tasks have come");
     must(cgpc_subscription_free(subscription));
     sem_destroy(&meeting->over);
     if (meeting->status != CGPC_OK) fail(meeting->why);
@@ -75,6 +80,16 @@ static const char *variable(const char *neutral, const char *original) {
     const char *value = getenv(neutral);
     if (value == NULL || *value == '\0') value = getenv(original);
     return value != NULL && *value != '\0' ? value : NULL;
+}
+
+/* A rank; none, or `assign`, lets the resource assign one. */
+static int64_t rank_of(const char *text) {
+    char *end;
+    long rank;
+    if (text == NULL || strcmp(text, "assign") == 0) return CGPC_RANK_ASSIGN;
+    rank = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || rank < 0) fail("a rank is a number from 0, or `assign`");
+    return rank;
 }
 
 static int print(const void *contact, size_t length, void *arg) {
@@ -90,8 +105,7 @@ int main(int count, char **arguments) {
     const char *subjob = variable("GPC_SUBJOB_RANK", "GLOBUS_GRAM_SUBJOB_RANK");
     cgpc_rendezvous *client;
     struct meeting own, all;
-    int64_t rank = count > 2 ? strtol(arguments[2], NULL, 10) : CGPC_RANK_ASSIGN;
-    int64_t above = subjob != NULL ? strtol(subjob, NULL, 10) : CGPC_RANK_ASSIGN;
+    int64_t rank = rank_of(count > 2 ? arguments[2] : NULL), above = rank_of(subjob);
     if (count < 2 || job == NULL) fail("usage: GPC_JOB_HANDLE=... meet CONTACT [RANK]");
     must(cgpc_rendezvous_new(NULL, &client));
     rank = meet(client, job, rank, arguments[1], strlen(arguments[1]), &own);

@@ -18,7 +18,7 @@
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
+import java.io.PrintStream;
 import java.net.ProxySelector;
 import java.net.URI;
 import java.net.URLEncoder;
@@ -27,7 +27,9 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublisher;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
+import java.net.http.HttpResponse.BodySubscriber;
+import java.net.http.HttpResponse.BodySubscribers;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -39,6 +41,12 @@ import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Flow;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
@@ -48,6 +56,12 @@ import javax.net.ssl.TrustManagerFactory;
 public final class Meet {
     /** Most digits of a count: enough for 999 TB. */
     private static final int DIGITS_MAX = 15;
+
+    /** Longest answer, bytes. */
+    private static final int ANSWER_MAX = 1 << 30;
+
+    /** Longest time for an answer, seconds. */
+    private static final long ANSWER_SECONDS = 60;
 
     /** Highest level that a service has. */
     private static final int LEVEL_MAX = 64;
@@ -61,15 +75,60 @@ public final class Meet {
         }
     }
 
+    /** Reads an answer, and refuses one that is too long. */
+    private static final class Bounded implements BodySubscriber<byte[]> {
+        private final BodySubscriber<byte[]> bytes = BodySubscribers.ofByteArray();
+        private Flow.Subscription subscription;
+        private long length;
+
+        @Override
+        public CompletionStage<byte[]> getBody() {
+            return bytes.getBody();
+        }
+
+        @Override
+        public void onSubscribe(Flow.Subscription subscription) {
+            this.subscription = subscription;
+            bytes.onSubscribe(subscription);
+        }
+
+        @Override
+        public void onNext(List<ByteBuffer> items) {
+            for (ByteBuffer item : items) {
+                length += item.remaining();
+            }
+            if (length <= ANSWER_MAX) {
+                bytes.onNext(items);
+            } else {
+                subscription.cancel();
+                bytes.onError(new IOException("an answer is longer than " + ANSWER_MAX + " bytes"));
+            }
+        }
+
+        @Override
+        public void onError(Throwable error) {
+            bytes.onError(error);
+        }
+
+        @Override
+        public void onComplete() {
+            bytes.onComplete();
+        }
+    }
+
     /** An answer of the service. */
     private static final class Answer {
         final int status;
         final int level;
         final byte[] body;
 
-        Answer(HttpResponse<byte[]> response) {
+        Answer(HttpResponse<byte[]> response) throws Failure {
             status = response.statusCode();
-            level = response.headers().firstValue("Rendezvous-Level").map(Integer::parseInt).orElse(0);
+            String text = response.headers().firstValue("Rendezvous-Level").orElse("0");
+            level = text.matches("[0-9]{1,2}") ? Integer.parseInt(text) : LEVEL_MAX + 1;
+            if (level > LEVEL_MAX || level == 0 && status == 200) {
+                throw new Failure("a completion has a level from 1 to " + LEVEL_MAX);
+            }
             body = response.body();
         }
 
@@ -155,8 +214,28 @@ public final class Meet {
             serviceToken = file == null || file.isEmpty() ? null : firstLine(Path.of(file));
         }
 
+        private long nanosLeft() {
+            return Duration.ofSeconds(seconds).toNanos() - (System.nanoTime() - begun);
+        }
+
         private boolean isOver() {
-            return System.nanoTime() - begun > Duration.ofSeconds(seconds).toNanos();
+            return nanosLeft() <= 0;
+        }
+
+        /** One attempt. A timeout of a request ends with the head of the answer; this one holds for the content, too. */
+        private Answer once(HttpRequest request) throws Failure, IOException, InterruptedException {
+            CompletableFuture<HttpResponse<byte[]>> answer = client.sendAsync(request, info -> new Bounded());
+            try {
+                long limit = Math.min(Duration.ofSeconds(ANSWER_SECONDS).toNanos(), Math.max(nanosLeft(), 1));
+                return new Answer(answer.get(limit, TimeUnit.NANOSECONDS));
+            } catch (ExecutionException error) {
+                Throwable cause = error.getCause();
+                throw cause instanceof IOException ? (IOException) cause : new IOException(cause);
+            } catch (TimeoutException error) {
+                throw new IOException("no whole answer in time", error);
+            } finally {
+                answer.cancel(true);
+            }
         }
 
         /** Asks until there is an answer. */
@@ -167,7 +246,7 @@ public final class Meet {
             }
             BodyPublisher body = data == null ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(data);
             HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(handle.substring(0, mark) + "/" + handle.substring(mark + 1) + what));
-            request.method(method, body).timeout(Duration.ofSeconds(60)).header("Registrant-Token", token);
+            request.method(method, body).header("Registrant-Token", token);
             if (data != null) {
                 request.header("Content-Type", "application/octet-stream");
             }
@@ -177,7 +256,7 @@ public final class Meet {
             String why = "no answer";
             while (!isOver()) {
                 try {
-                    Answer answer = new Answer(client.send(request.build(), BodyHandlers.ofByteArray()));
+                    Answer answer = once(request.build());
                     // A service that is full or is ending says 503.
                     if (answer.status != 503) {
                         return answer;
@@ -290,6 +369,9 @@ public final class Meet {
         if (job == null) {
             throw new Failure("GPC_JOB_HANDLE is not set: it says where to register");
         }
+        if (arguments[0].indexOf('\ufffd') >= 0) {
+            throw new Failure("the contact is no text in the character set of this process: set LC_ALL to one of UTF-8");
+        }
         Task task = new Task();
         String wanted = arguments.length == 2 ? arguments[1] : "assign";
         Answer whole = task.meet(job, wanted, arguments[0].getBytes(StandardCharsets.UTF_8));
@@ -304,12 +386,14 @@ public final class Meet {
     public static void main(String[] arguments) throws InterruptedException {
         try {
             List<byte[]> contacts = run(arguments);
-            OutputStream out = System.out;
+            PrintStream out = System.out;
             for (byte[] contact : contacts) {
-                out.write(line(contact));
+                out.writeBytes(line(contact));
                 out.write('\n');
             }
-            out.flush();
+            if (out.checkError()) {
+                throw new Failure("the contacts cannot be printed");
+            }
         } catch (Failure | IOException | IllegalArgumentException failure) {
             System.err.println("Meet: " + (failure.getMessage() == null ? failure : failure.getMessage()));
             System.exit(1);
