@@ -6,7 +6,9 @@
  * all, by rank. The library has these functions if it was built with them: make install SERVICES=1.
  *
  * The rules of chained_gpc.h hold, and at the end there are wrappers for C++17. Texts are copied: resources, tokens and
- * names may be freed after the call. A signal ends no wait; each has a limit. */
+ * names may be freed after the call. A signal ends no wait. Each wait has a limit,
+ * and two seconds more for an answer that is under way. The content of an answer has 30 s, and a second more for each
+ * 16 KiB. */
 
 #ifndef GPC_RENDEZVOUS_H
 #define GPC_RENDEZVOUS_H
@@ -105,7 +107,8 @@
 // A fault: the token of the service is missing or wrong.
 #define CGPC_FAULT_UNAUTHORIZED 22
 
-// A fault: the service cannot write its store, or is ending.
+// A fault: the service cannot write its store, or is ending. Functions try again until their limit, and return
+// CGPC_ERR_SERVER then.
 #define CGPC_FAULT_UNAVAILABLE 23
 
 // The data of all, once a rendezvous is complete.

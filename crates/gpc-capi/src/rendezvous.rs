@@ -80,11 +80,10 @@ impl Subscribed {
             }
             // Ends: with the last notification, or when the subscription is freed.
             loop {
-                let notified = match subscription.next(limit) {
+                let notified = match subscription.next_while_reached(limit) {
                     Ok(Some(notification)) => Notified::of(notification),
                     // Another function of the library has ended it, or it is over.
                     Ok(None) | Err(ClientError::Stopped) => return,
-                    Err(ClientError::NotYet { .. }) => continue,
                     Err(error) => Notified::lost(error),
                 };
                 notify(&notified);

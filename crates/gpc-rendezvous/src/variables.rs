@@ -93,9 +93,14 @@ impl Variables {
             job: handle(environment, JOB_HANDLE)?,
             multijob: handle(environment, MULTIJOB_HANDLE)?,
             rank: rank(environment, SUBJOB_RANK)?,
-            token_file: value(environment, TOKEN_FILE).map(PathBuf::from),
-            ca_file: value(environment, CA_FILE).map(PathBuf::from),
+            ..Variables::files(environment)
         })
+    }
+
+    /// The files alone, which are always valid.
+    fn files(environment: &BTreeMap<String, String>) -> Variables {
+        let file = |name| value(environment, name).map(PathBuf::from);
+        Variables { token_file: file(TOKEN_FILE), ca_file: file(CA_FILE), ..Variables::default() }
     }
 
     /// Reads the variables from the environment of this process. A value that is not Unicode counts as missing.
@@ -103,8 +108,13 @@ impl Variables {
     /// # Errors
     /// See [`Variables::read`].
     pub fn of_this_process() -> Result<Variables, VariablesError> {
-        let values = ALL.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
-        Variables::read(&values.collect())
+        Variables::read(&of_this_process(&ALL))
+    }
+
+    /// Reads the names of the files alone from the environment of this process: an invalid variable of another kind is
+    /// no error.
+    pub fn files_of_this_process() -> Variables {
+        Variables::files(&of_this_process(&[TOKEN_FILE, CA_FILE]))
     }
 
     /// The variables to set for a task, under both names. If a value is `None`, the launcher must remove the variable,
@@ -121,6 +131,10 @@ impl Variables {
         set.push((CA_FILE, text(&self.ca_file)));
         set
     }
+}
+
+fn of_this_process(names: &[&str]) -> BTreeMap<String, String> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))).collect()
 }
 
 fn value<'a>(environment: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {

@@ -77,7 +77,8 @@ pub const CGPC_FAULT_SERVICE_FULL: u32 = 20;
 pub const CGPC_FAULT_BAD_REQUEST: u32 = 21;
 /// A fault: the token of the service is missing or wrong.
 pub const CGPC_FAULT_UNAUTHORIZED: u32 = 22;
-/// A fault: the service cannot write its store, or is ending.
+/// A fault: the service cannot write its store, or is ending. Functions try again until their limit, and return
+/// CGPC_ERR_SERVER then.
 pub const CGPC_FAULT_UNAVAILABLE: u32 = 23;
 
 /// Options of a client.

@@ -260,6 +260,12 @@ static void wrong_uses(void) {
     create(1, handle);
     IS(CGPC_ERR_ARGUMENT, cgpc_rendezvous_new(&options, &none));
     CHECK(none == NULL);
+    /* A client needs no handle, and one that is wrong is no error. */
+    CHECK(setenv("GPC_JOB_HANDLE", "no handle", 1) == 0);
+    OK(cgpc_rendezvous_new(NULL, &none));
+    OK(cgpc_rendezvous_free(none));
+    none = NULL;
+    CHECK(unsetenv("GPC_JOB_HANDLE") == 0);
     IS(CGPC_ERR_TRUNCATED, cgpc_rendezvous_create(client, getenv("SERVICE"), &spec, small, sizeof small, NULL));
     /* Nothing was asked for. */
     CHECK(strstr(cgpc_last_message(), "give it 1058") != NULL);
@@ -304,10 +310,30 @@ static void bad_services(void) {
         resource_of(services[i], handle);
         IS(CGPC_ERR_SERVER, cgpc_rendezvous_properties(impatient, handle, &properties));
         IS(CGPC_ERR_SERVER, cgpc_rendezvous_wait(impatient, handle, CGPC_SCOPE_OWN, NULL, 100000, &completion));
-        if (strcmp(services[i], "ENDLESS") == 0) continue;
         IS(CGPC_ERR_SERVER, cgpc_rendezvous_subscribe(impatient, handle, 0, NULL, NULL, NULL, NULL, &subscription));
     }
     CHECK(subscription == NULL);
+    OK(cgpc_rendezvous_free(impatient));
+}
+
+/* Streams that are lost: one is opened again, and the service of the other one stays away. */
+static void lost_streams(void) {
+    char handle[CGPC_HANDLE_SIZE];
+    cgpc_rendezvous *impatient = hasty();
+    cgpc_subscription *subscription;
+    struct seen seen;
+    prepare(&seen);
+    resource_of("RESTARTED", handle);
+    OK(cgpc_rendezvous_subscribe(client, handle, 0, NULL, notified, &seen, released, &subscription));
+    UNTIL(&seen, seen.completed + seen.failed == 1);
+    CHECK(seen.completed == 1 && seen.tallies == 1);
+    OK(cgpc_subscription_free(subscription));
+    prepare(&seen);
+    resource_of("LEAVING", handle);
+    OK(cgpc_rendezvous_subscribe(impatient, handle, 0, NULL, notified, &seen, released, &subscription));
+    UNTIL(&seen, seen.completed + seen.failed == 1);
+    CHECK(seen.failed == 1 && seen.fault == 0);
+    OK(cgpc_subscription_free(subscription));
     OK(cgpc_rendezvous_free(impatient));
 }
 
@@ -319,6 +345,7 @@ int main(void) {
     forks();
     wrong_uses();
     bad_services();
+    lost_streams();
     OK(cgpc_rendezvous_free(client));
     IS(CGPC_ERR_ARGUMENT, cgpc_rendezvous_free(client));
     IS(CGPC_ERR_ARGUMENT, cgpc_rendezvous_token(NULL, 0));

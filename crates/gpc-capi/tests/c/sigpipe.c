@@ -1,8 +1,12 @@
-/* A peer dies while much is to be sent to it: the call fails, and no SIGPIPE ends this process, as it would by default. */
+/* A peer dies while much is to be sent to it: the call fails, and no SIGPIPE ends this process, as it would by default.
+ * The same holds for a rendezvous service. */
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "check.h"
+#include "gpc_rendezvous.h"
 
 #define LONG 1000000
 #define CALLS 32
@@ -94,12 +98,58 @@ static void dies(int link, const char *const *listen, int turn) {
     free(data);
 }
 
+/* A service that answers the first bytes of each connection, and closes it. It writes a byte to `told` then. */
+static pid_t closing_service(uint16_t *port, int told) {
+    static const char answer[] = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof address;
+    char bytes[4096];
+    int one, listener = socket(AF_INET, SOCK_STREAM, 0);
+    pid_t child;
+    CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 16) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&address, &length) == 0);
+    *port = ntohs(address.sin_port);
+    child = fork();
+    CHECK(child >= 0);
+    while (child == 0) {
+        one = accept(listener, NULL, NULL);
+        CHECK(one >= 0 && read(one, bytes, sizeof bytes) > 0);
+        CHECK(write(one, answer, sizeof answer - 1) > 0);
+        CHECK(close(one) == 0 && write(told, "x", 1) == 1);
+    }
+    close(listener);
+    return child;
+}
+
+/* A client sends much over a connection that its service has closed after the request before. Such a request is written
+ * in several pieces: the system sent SIGPIPE for the second one. */
+static void service_closes(void) {
+    cgpc_rendezvous_options options = {.size = sizeof options, .limit_us = 100000};
+    cgpc_rendezvous_properties_of properties = {.size = sizeof properties};
+    cgpc_rendezvous *client;
+    char handle[CGPC_HANDLE_SIZE], *data = calloc(1, 8 * LONG), byte;
+    int told[2], status;
+    uint16_t port;
+    pid_t child;
+    CHECK(data != NULL && pipe(told) == 0);
+    child = closing_service(&port, told[1]);
+    snprintf(handle, sizeof handle, "http://127.0.0.1:%u/rendezvous?000102030405060708090a0b0c0d0e0f", (unsigned)port);
+    OK(cgpc_rendezvous_new(&options, &client));
+    IS(CGPC_ERR_SERVER, cgpc_rendezvous_properties(client, handle, &properties));
+    CHECK(read(told[0], &byte, 1) == 1);
+    IS(CGPC_ERR_SERVER, cgpc_rendezvous_register(client, handle, 0, "token", data, 8 * LONG, 0, NULL, NULL, NULL));
+    OK(cgpc_rendezvous_free(client));
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
+    free(data);
+}
+
 int main(void) {
     char listen[2][64];
     const char *names[2];
     uint32_t id;
     int turn;
     CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+    service_closes();
     for (turn = 0; turn < TURNS; turn++) {
         for (id = 0; id < 2; id++) {
             snprintf(listen[id], sizeof listen[id], "unix:@capi-pipe-%ld-%u-%d", (long)getpid(), (unsigned)id, turn);

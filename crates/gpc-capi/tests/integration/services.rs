@@ -6,6 +6,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -102,10 +104,33 @@ fn bad_servers() -> [(&'static str, String); 4] {
     [("SILENT", silent), ("CLOSING", closing), ("NONSENSE", nonsense), ("ENDLESS", endless)]
 }
 
+const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+    event: tally\ndata: {\"tally\":1,\"capacity\":2}\n\n";
+const LAST: &str = "event: completed\ndata: {\"level\":1,\"data\":\"MiAxIGEwIA==\",\"joint\":null}\n\n";
+
+/// A service whose stream ends. So many connections are closed at once then, and the next one has the completion.
+fn restarting(closed: u32) -> String {
+    let connections = Arc::new(AtomicU32::new(0));
+    serving(move |mut stream| {
+        let index = connections.fetch_add(1, Ordering::SeqCst);
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = match index {
+            0 => stream.write_all(EVENTS.as_bytes()),
+            _ if index <= closed => Ok(()),
+            _ => stream.write_all(format!("{EVENTS}{LAST}").as_bytes()),
+        };
+    })
+}
+
 #[test]
 fn a_client_of_rendezvous_over_http_and_https() {
-    let bad = bad_servers().map(|(name, address)| (name, format!("http://{address}/rendezvous")));
     for service in [Service::start(), Service::secure()] {
+        let services = [("RESTARTED", restarting(3)), ("LEAVING", restarting(u32::MAX))];
+        let bad: Vec<(&str, String)> = bad_servers()
+            .into_iter()
+            .chain(services)
+            .map(|(name, address)| (name, format!("http://{address}/rendezvous")))
+            .collect();
         let certificate = service.certificate();
         let mut variables: Vec<(&str, &str)> = bad.iter().map(|(name, url)| (*name, url.as_str())).collect();
         variables.push(("SERVICE", service.url()));
@@ -240,6 +265,41 @@ fn two_subjobs_of_three_tasks() {
         for task in tasks {
             assert_eq!(prints(task), SIX);
         }
+    }
+}
+
+/// The time limit of a request ended with the head of its answer: the client in Java waited for a content without an
+/// end. And it allocated memory for the level of a completion, whatever that was.
+#[test]
+fn a_client_in_java_at_bad_services() {
+    if !has("java") {
+        return;
+    }
+    let head_only = "HTTP/1.1 201 Created\r\ncontent-length: 99\r\n\r\n{";
+    let registered = "HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\n{\"rank\": 0}";
+    let deep = "HTTP/1.1 200 OK\r\nrendezvous-level: 2000000000\r\ncontent-length: 0\r\n\r\n";
+    let client = package().join("../gpc-rendezvous/examples/clients/Meet.java");
+    for (registers, completes, why) in
+        [(head_only, deep, "there was no completion within 2 s"), (registered, deep, "a level from 1 to 64")]
+    {
+        let service = serving(move |mut stream| {
+            let mut request = [0; 4096];
+            // Ends: when the client has closed. The head and the content of a request may come apart.
+            while let Ok(1..) = stream.read(&mut request) {
+                let answer = match request[0] {
+                    b'P' => registers,
+                    b'G' => completes,
+                    _ => continue,
+                };
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let handle = format!("http://{service}/rendezvous?000102030405060708090a0b0c0d0e0f");
+        let mut command = Command::new("timeout");
+        command.args(["100", "java"]).arg(&client).arg("a:7000");
+        let output = command.envs([("GPC_JOB_HANDLE", &*handle), ("MEET_SECONDS", "2")]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(why), "{said}");
     }
 }
 

@@ -70,9 +70,9 @@ pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
 /// that the environment names, see [`variables`](crate::variables).
 ///
 /// # Errors
-/// Returns an error if the token cannot be read, or a variable is invalid.
+/// Returns an error if the token cannot be read.
 pub fn client_options(token_file: Option<PathBuf>, ca: Option<PathBuf>) -> Result<ClientOptions, EnvError> {
-    let variables = Variables::of_this_process()?;
+    let variables = Variables::files_of_this_process();
     let token = token_file.or(variables.token_file).map(read_token).transpose()?;
     Ok(ClientOptions { token, ca: ca.or(variables.ca_file), ..ClientOptions::default() })
 }

@@ -7,11 +7,17 @@ use std::time::Duration;
 use super::error::ClientError;
 use super::names::{self, Names};
 use super::url::ServiceUrl;
+use super::without_signals::WithoutSignals;
 
 /// Time limit for a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
-type HttpConnector = hyper_util::client::legacy::connect::HttpConnector<Names>;
+/// Silence after which the system asks whether the other end is there, the time between such questions, and how many
+/// stay without an answer: the end of a host is noticed within a minute.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_UNANSWERED: u32 = 3;
+
+type HttpConnector = WithoutSignals<hyper_util::client::legacy::connect::HttpConnector<Names>>;
 
 #[cfg(feature = "tls")]
 pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
@@ -19,10 +25,16 @@ pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 pub(super) type Connector = HttpConnector;
 
 fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new_with_resolver(Names::new(names::LIMIT));
+    let names = Names::new(names::LIMIT);
+    let mut tcp = hyper_util::client::legacy::connect::HttpConnector::new_with_resolver(names);
     tcp.set_connect_timeout(Some(CONNECT));
     tcp.set_nodelay(true);
-    tcp
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_UNANSWERED));
+    // With TLS, accept https URLs as well.
+    tcp.enforce_http(cfg!(not(feature = "tls")));
+    WithoutSignals(tcp)
 }
 
 /// A connector over TCP and TLS. It accepts certificates that this authority has signed.
@@ -53,14 +65,11 @@ pub(super) fn new(ca: Option<&Path>) -> Result<Connector, ClientError> {
         .map_err(std::io::Error::other)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let mut tcp = tcp();
-    // Accept https URLs as well.
-    tcp.enforce_http(false);
     Ok(hyper_rustls::HttpsConnectorBuilder::new()
         .with_tls_config(config)
         .https_or_http()
         .enable_http1()
-        .wrap_connector(tcp))
+        .wrap_connector(tcp()))
 }
 
 /// A connector over TCP.

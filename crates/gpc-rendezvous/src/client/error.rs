@@ -62,7 +62,7 @@ pub enum ClientError {
         limit: Duration,
     },
     /// The subscription was ended by its [`Stopper`](super::Stopper).
-    #[error("the subscription was ended here")]
+    #[error("the subscription was ended by another thread")]
     Stopped,
     /// The text is not the URL of a service.
     #[error(transparent)]

@@ -198,6 +198,9 @@ impl ServiceRequest {
     }
 }
 
+/// Longest data in an event. Subscribers ask for longer ones.
+pub(crate) const EVENT_DATA_MAX: u64 = 1 << 20;
+
 /// Longest answer with so many bytes of data: base64, inside JSON.
 pub(super) fn completion_max(data_max: u64) -> u64 {
     (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX)

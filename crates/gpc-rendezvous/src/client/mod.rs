@@ -32,6 +32,7 @@ mod retry;
 mod subscription;
 mod trusted;
 mod url;
+mod without_signals;
 
 use std::fmt;
 use std::future::Future;
@@ -44,6 +45,8 @@ use chained_gpc::Job;
 use tokio::runtime::{Builder, Runtime};
 
 pub use error::ClientError;
+#[cfg(feature = "http")]
+pub(crate) use exchange::EVENT_DATA_MAX;
 pub use options::ClientOptions;
 pub(crate) use requests::{Requester, after};
 #[cfg(all(test, feature = "store"))]
@@ -216,5 +219,6 @@ impl fmt::Debug for Client {
 }
 
 fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    // Rounded up: a short lease is not one of no time.
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -52,7 +52,7 @@ const POLL_LEAST: Duration = Duration::from_secs(1);
 const RENEWAL: Duration = Duration::from_secs(5);
 
 /// Longest time limit that is used: adding it to a clock's time cannot overflow.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+pub(super) const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Sends requests to services. Cheap to clone.
 #[derive(Clone)]
@@ -305,17 +305,25 @@ impl Requester {
         until: Instant,
     ) -> Result<Incoming, AttemptError> {
         let (response, _permit) = self.head(service, ask, until).await?;
-        if response.status() == 200 {
-            return Ok(response.into_body());
+        let kind = response.headers().get(CONTENT_TYPE).map_or(&b"none"[..], HeaderValue::as_bytes);
+        match response.status().as_u16() {
+            200 if kind.starts_with(b"text/event-stream") => return Ok(response.into_body()),
+            200 => {
+                let kind = String::from_utf8_lossy(kind);
+                let what = format!("an answer of type `{}` in place of text/event-stream", Shown(&kind));
+                return Err(Failure::Malformed(what).into());
+            }
+            _ => {}
         }
-        let refused = read(response, ask.answer_max, answer_time(ask.permit)).await?;
+        let left = until.saturating_duration_since(Instant::now());
+        let refused = read(response, ask.answer_max, answer_time(ask.permit).min(left + GRACE)).await?;
         // Any other status is a failure, also that of success without content.
         Err(refused.expect(&[200]).err().unwrap_or_else(|| Failure::Malformed("no stream".into())).into())
     }
 
-    /// Most bytes of an event: it has at most the longest data.
+    /// Most bytes of an event. Longer data are asked for.
     pub(super) fn event_max(&self) -> u64 {
-        exchange::completion_max(self.data_max)
+        exchange::completion_max(self.data_max.min(exchange::EVENT_DATA_MAX))
     }
 
     fn request(

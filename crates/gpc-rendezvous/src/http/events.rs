@@ -25,6 +25,7 @@ use super::problem::Problem;
 use super::request::{HttpRequest, of};
 use super::shared::{App, Shared, strange};
 use super::submit::ask;
+use crate::client::EVENT_DATA_MAX;
 use crate::machine::{Answer, Completion, Fault, FaultKind, Request, ResourceId};
 
 /// After this time without an event a comment is sent. It keeps proxies from closing the connection, and reveals a
@@ -151,7 +152,7 @@ async fn next(events: &Events, subscription: &mut Subscription) -> Result<Option
 /// Sends the completion. If the data are too long or exceed the budget, the event omits them, and the client requests
 /// them separately.
 async fn completed(shared: &Shared, events: &Events, completion: Completion) -> Result<(), Disconnected> {
-    let short = completion.data.len() <= json::EVENT_DATA_MAX;
+    let short = completion.data.len() as u64 <= EVENT_DATA_MAX;
     let Some(data) = short.then(|| shared.response_budget.send(completion.data.clone()).ok()).flatten()
     else {
         return events.event("completed", &json::without_data(&completion)).await;

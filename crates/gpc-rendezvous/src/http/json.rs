@@ -12,9 +12,6 @@ use crate::machine::{
 /// Longest JSON of a request, bytes: far more than any needs.
 pub(super) const JSON_MAX: u64 = 16 << 10;
 
-/// Most data in the server-sent event of a completion, bytes.
-pub(super) const EVENT_DATA_MAX: usize = 1 << 20;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wish {

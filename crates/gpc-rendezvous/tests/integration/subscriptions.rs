@@ -150,6 +150,22 @@ fn a_silent_stream_and_an_endless_one_end_with_the_time_limit() {
     }
 }
 
+/// A page of a proxy was read as a stream without events, and a refusal was read for 30 s, whatever the limit was.
+#[test]
+fn what_is_no_stream_is_refused_within_the_limit() {
+    let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>";
+    let error = client().subscribe(&serving(vec![keeps(page)]).0, Scope::Own, None).unwrap_err();
+    assert!(error.to_string().contains("`text/html` in place of text/event-stream"), "{error}");
+    let (handle, _) = serving(vec![keeps("HTTP/1.1 503 Away\r\ncontent-length: 9\r\n\r\n{")]);
+    let (end, ended) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let refused = client().within(SHORT).subscribe(&handle, Scope::Own, None);
+        let _ = end.send(refused.map(drop));
+    });
+    let error = ended.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+}
+
 #[test]
 fn what_is_no_event_is_refused() {
     for (text, why) in [
@@ -235,11 +251,12 @@ mod at_a_service {
         let server = server();
         let client = Client::new(&ClientOptions::default()).unwrap();
         let handle = client.create(&server.url().parse().unwrap(), &Spec::new(2)).unwrap();
-        let (token, lease) = (draw_token().unwrap(), Some(Duration::from_millis(100)));
+        // Longer than a busy machine takes to subscribe.
+        let (token, lease) = (draw_token().unwrap(), Some(Duration::from_secs(2)));
         client.register(&handle, RankChoice::Assign, &token, "a", lease).unwrap();
         let mut subscription = client.subscribe(&handle, Scope::Own, Some(&token)).unwrap();
         assert_eq!(subscription.next(PATIENCE).unwrap(), Some(tally(1)));
-        assert!(matches!(subscription.next(3 * lease.unwrap()), Err(ClientError::NotYet { .. })));
+        assert!(matches!(subscription.next(lease.unwrap() * 3 / 2), Err(ClientError::NotYet { .. })));
         client.destroy(&handle).unwrap();
         let Some(Notification::Failed(fault)) = subscription.next(PATIENCE).unwrap() else {
             panic!("a fault")
