@@ -3,70 +3,59 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpc_pmix::server::{ALL, Answer as Reply, Info, Process};
+use gpc_pmix::server::{ALL, Answer as Reply, Process};
 
 use super::directives::{LOCAL_STATUS, find, timeout};
-use super::pending::{Meeting, Part, Pending};
+use super::pending::{Entry, Kind, Meeting, Next, Part, Pending};
 use super::status::{self, status_of};
 use super::{JOB_LIMIT, Translation};
 use crate::fault::Fault;
 use crate::names::{Member, Set};
 use crate::request::{Answer, Client, Request};
 
+impl Kind {
+    fn tag(self) -> Vec<u8> {
+        match self {
+            Kind::Fence => b"pmix".to_vec(),
+            Kind::Connect => b"pmix-connect".to_vec(),
+            Kind::Disconnect => b"pmix-disconnect".to_vec(),
+        }
+    }
+
+    /// Processes connect at once after they have exchanged their names: the limit of the domain counts.
+    fn limit(self) -> Option<Duration> {
+        (self != Kind::Connect).then_some(JOB_LIMIT)
+    }
+}
+
 impl Translation {
-    pub(super) fn fence(
-        &mut self,
-        upcall: u64,
-        processes: &[Process],
-        data: Vec<u8>,
-        info: &[Info],
-    ) -> Result<(), i32> {
-        let meeting = Meeting { open: 0, outcome: Ok(Vec::new()), connects: BTreeSet::new(), has_data: true };
-        self.meet((upcall, b"pmix"), processes, data, info, meeting)
-    }
-
-    pub(super) fn connect(&mut self, upcall: u64, processes: &[Process], info: &[Info]) -> Result<(), i32> {
-        let connects = self.names.groups(processes).ok_or(status::NOT_FOUND)?;
-        let meeting = Meeting { open: 0, outcome: Ok(Vec::new()), connects, has_data: false };
-        self.meet((upcall, b"pmix-connect"), processes, Vec::new(), info, meeting)
-    }
-
-    pub(super) fn disconnect(
-        &mut self,
-        upcall: u64,
-        processes: &[Process],
-        info: &[Info],
-    ) -> Result<(), i32> {
-        let meeting =
-            Meeting { open: 0, outcome: Ok(Vec::new()), connects: BTreeSet::new(), has_data: false };
-        self.meet((upcall, b"pmix-disconnect"), processes, Vec::new(), info, meeting)
-    }
-
-    fn meet(
-        &mut self,
-        (upcall, tag): (u64, &[u8]),
-        processes: &[Process],
-        data: Vec<u8>,
-        info: &[Info],
-        mut meeting: Meeting,
-    ) -> Result<(), i32> {
-        let over = self.set_of(processes)?;
+    /// The members here enter a collective request.
+    pub(super) fn meet(&mut self, upcall: u64, entry: Entry) -> Result<(), i32> {
+        let groups = self.names.groups(&entry.processes).ok_or(status::NOT_FOUND)?;
+        // The other nodes count on the members here, so an unknown job is no error: its size is asked for.
+        let Some(over) = self.set_of(&entry.processes)? else {
+            self.with_groups(upcall, groups, Next::Enter(entry));
+            return Ok(());
+        };
         let members = self.members_here(&over);
         if members.is_empty() {
             return Err(status::BAD_PARAM);
         }
-        meeting.open = members.len();
+        let Entry { kind, data, info, .. } = entry;
+        let connects = if kind == Kind::Connect { groups } else { BTreeSet::new() };
+        let (open, has_data) = (members.len(), kind == Kind::Fence);
+        let meeting = Meeting { open, outcome: Ok(Vec::new()), connects, has_data };
         self.upcalls.insert(upcall, Pending::Meeting(meeting));
         // A member here is lost, though its process may run on: the request fails at all nodes, at once.
         let is_lost =
-            find(info, LOCAL_STATUS).is_some_and(|status| status.bytes.iter().any(|byte| *byte != 0));
+            find(&info, LOCAL_STATUS).is_some_and(|status| status.bytes.iter().any(|byte| *byte != 0));
         let limit = match is_lost {
             true => Some(Duration::ZERO),
-            false => Some(timeout(info).unwrap_or(JOB_LIMIT)),
+            false => timeout(&info).or(kind.limit()),
         };
         let mut data = Some(data);
         for member in members {
-            let (over, tag) = (over.clone(), tag.to_vec());
+            let (over, tag) = (over.clone(), kind.tag());
             let request = match data.take() {
                 Some(data) => Request::Exchange { over, limit, tag, data },
                 None => Request::Fence { over, limit, tag },
@@ -76,22 +65,23 @@ impl Translation {
         Ok(())
     }
 
-    /// The set that a list of processes describes.
-    fn set_of(&self, processes: &[Process]) -> Result<Set, i32> {
+    /// The set that a list of processes describes; `None` if it names all of a job whose size is unknown here.
+    fn set_of(&self, processes: &[Process]) -> Result<Option<Set>, i32> {
         if let [Process { namespace, rank: ALL }] = processes {
-            return self.names.group(namespace).map(Set::Group).ok_or(status::NOT_FOUND);
+            let group = self.names.group(namespace).ok_or(status::NOT_FOUND)?;
+            return Ok(Some(Set::Group(group)));
         }
         let mut members = BTreeSet::new();
         for process in processes {
             let group = self.names.group(&process.namespace).ok_or(status::NOT_FOUND)?;
             if process.rank == ALL {
-                let size = self.groups.get(&group).ok_or(status::NOT_FOUND)?.layout.size();
-                members.extend((0..size).map(|rank| Member { group, rank }));
+                let Some(known) = self.groups.get(&group) else { return Ok(None) };
+                members.extend((0..known.layout.size()).map(|rank| Member { group, rank }));
             } else {
                 members.insert(self.names.member(process).ok_or(status::BAD_PARAM)?);
             }
         }
-        Ok(Set::Members(members))
+        Ok(Some(Set::Members(members)))
     }
 
     fn members_here(&self, over: &Set) -> Vec<Member> {
@@ -125,7 +115,7 @@ impl Translation {
         let (connects, has_data) = (std::mem::take(&mut meeting.connects), meeting.has_data);
         match outcome {
             Ok(data) if has_data => self.finish(upcall, Ok(Reply::Data(data))),
-            Ok(_) => self.with_groups(upcall, connects, Reply::Done),
+            Ok(_) => self.with_groups(upcall, connects, Next::Answer(Reply::Done)),
             Err(status) => self.finish(upcall, Err(status)),
         }
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chained_gpc::trees::Id;
-use gpc_pmix::server::{Answer as Reply, Job, NodeRanks, Order, Process};
+use gpc_pmix::server::{Job, NodeRanks, Order, Process};
 
 use super::known::{Known, Variables};
-use super::pending::{Part, Pending};
+use super::pending::{Next, Part, Pending};
 use super::{Action, SERVER, Translation, status};
 use crate::fault::Fault;
 use crate::names::{GroupId, Rank};
@@ -111,16 +111,16 @@ impl Translation {
         }
     }
 
-    /// Answers an upcall once these groups are registered here.
-    pub(super) fn with_groups(&mut self, upcall: u64, groups: BTreeSet<GroupId>, answer: Reply) {
+    /// Continues an upcall once these groups are registered here.
+    pub(super) fn with_groups(&mut self, upcall: u64, groups: BTreeSet<GroupId>, next: Next) {
         let is_registered = |group: &GroupId| self.groups.get(group).is_some_and(|known| known.registered);
         let missing: BTreeSet<GroupId> = groups.into_iter().filter(|group| !is_registered(group)).collect();
         let unknown: Vec<GroupId> =
             missing.iter().copied().filter(|group| !self.groups.contains_key(group)).collect();
         if missing.is_empty() {
-            return self.finish(upcall, Ok(answer));
+            return self.go_on(upcall, next);
         }
-        self.upcalls.insert(upcall, Pending::Groups(missing, answer));
+        self.upcalls.insert(upcall, Pending::Groups(missing, next));
         for group in unknown {
             self.ask(SERVER, upcall, Part::Layout(group), Request::Layout(group));
         }
@@ -153,17 +153,33 @@ impl Translation {
     fn group_registered(&mut self, group: GroupId, result: Result<(), i32>) {
         let mut done = Vec::new();
         for (upcall, pending) in &mut self.upcalls {
-            if let Pending::Groups(missing, answer) = pending
+            if let Pending::Groups(missing, next) = pending
                 && missing.remove(&group)
             {
                 match result {
                     Err(status) => done.push((*upcall, Err(status))),
-                    Ok(()) if missing.is_empty() => done.push((*upcall, Ok(answer.clone()))),
+                    Ok(()) if missing.is_empty() => done.push((*upcall, Ok(next.clone()))),
                     Ok(()) => {}
                 }
             }
         }
-        done.into_iter().for_each(|(upcall, answer)| self.finish(upcall, answer));
+        for (upcall, next) in done {
+            match next {
+                Ok(next) => self.go_on(upcall, next),
+                Err(status) => self.finish(upcall, Err(status)),
+            }
+        }
+    }
+
+    fn go_on(&mut self, upcall: u64, next: Next) {
+        match next {
+            Next::Answer(answer) => self.finish(upcall, Ok(answer)),
+            Next::Enter(entry) => {
+                if let Err(status) = self.meet(upcall, entry) {
+                    self.finish(upcall, Err(status));
+                }
+            }
+        }
     }
 }
 

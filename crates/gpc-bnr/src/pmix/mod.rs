@@ -25,7 +25,7 @@ use gpc_pmix::server::{Answer as Reply, Event, Info, Order, Process, Upcall, Val
 use self::directives::AFFECTED;
 use self::known::Known;
 use self::names::Names;
-use self::pending::{Part, Pending};
+use self::pending::{Entry, Kind, Part, Pending};
 use self::status::status_of;
 use crate::domain::Serial;
 use crate::exit::{Death, Exit};
@@ -141,9 +141,15 @@ impl Translation {
             Upcall::Abort { process, status, message, processes } => {
                 self.abort(&process, status, &message, &processes)
             }
-            Upcall::Fence { processes, data, info } => self.fence(serial, &processes, data, &info),
-            Upcall::Connect { processes, info } => self.connect(serial, &processes, &info),
-            Upcall::Disconnect { processes, info } => self.disconnect(serial, &processes, &info),
+            Upcall::Fence { processes, data, info } => {
+                self.meet(serial, Entry { kind: Kind::Fence, processes, data, info })
+            }
+            Upcall::Connect { processes, info } => {
+                self.meet(serial, Entry { kind: Kind::Connect, processes, data: Vec::new(), info })
+            }
+            Upcall::Disconnect { processes, info } => {
+                self.meet(serial, Entry { kind: Kind::Disconnect, processes, data: Vec::new(), info })
+            }
             Upcall::Fetch { process, .. } => self.fetch(serial, &process),
             Upcall::Publish { process, info } => self.publish(serial, &process, info),
             Upcall::Lookup { process, keys, info } => self.lookup(serial, process, keys, &info, now),

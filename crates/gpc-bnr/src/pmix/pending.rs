@@ -36,8 +36,33 @@ pub(super) enum Pending {
     Several(Several),
     Lookup(Lookup),
     Spawn,
-    /// Groups must be registered before this answer.
-    Groups(BTreeSet<GroupId>, Reply),
+    /// Groups must be registered before this step.
+    Groups(BTreeSet<GroupId>, Next),
+}
+
+/// The step that follows when groups are registered.
+#[derive(Clone, Debug)]
+pub(super) enum Next {
+    /// This answer.
+    Answer(Reply),
+    /// The members here enter a collective request.
+    Enter(Entry),
+}
+
+/// A collective request, as the server has called up.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) kind: Kind,
+    pub(super) processes: Vec<Process>,
+    pub(super) data: Vec<u8>,
+    pub(super) info: Vec<Info>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Fence,
+    Connect,
+    Disconnect,
 }
 
 /// A collective request that the members here have entered.

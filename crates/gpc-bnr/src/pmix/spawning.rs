@@ -6,7 +6,7 @@ use gpc_pmix::server::{Answer as Reply, Application, Info, Process};
 
 use super::Translation;
 use super::directives::{HOST, KILL, TERMINATE, WDIR, find, flag};
-use super::pending::{Part, Pending};
+use super::pending::{Next, Part, Pending};
 use super::status::{self, status_of};
 use crate::fault::Fault;
 use crate::names::Rank;
@@ -44,7 +44,7 @@ impl Translation {
         match answer {
             Ok(Answer::Spawned { group, errors, .. }) if errors.iter().all(|errno| *errno <= 0) => {
                 let namespace = self.names.namespace(group);
-                self.with_groups(upcall, BTreeSet::from([group]), Reply::Spawned(namespace));
+                self.with_groups(upcall, BTreeSet::from([group]), Next::Answer(Reply::Spawned(namespace)));
             }
             Ok(_) => self.finish(upcall, Err(status::FAILED_TO_LAUNCH)),
             Err(fault) => self.finish(upcall, Err(status_of(&fault))),

@@ -394,6 +394,39 @@ fn jobs_that_connect_are_registered_with_each_other() {
     assert_eq!(node.reply(), Ok(Reply::Done));
 }
 
+/// A rank at node A spawned a job onto C, and all of both jobs connected. B, which did not know the new job, answered
+/// its ranks at once, and those at A and C waited for them.
+#[test]
+fn a_node_that_does_not_know_a_job_asks_for_it_before_it_connects() {
+    let mut node = Node::with_group(OnDeath::Kill);
+    let processes = vec![process(1, ALL), process(2, ALL)];
+    let asked = node.calls(Upcall::Connect { processes: processes.clone(), info: Vec::new() });
+    let [(SERVER, serial, Request::Layout(GroupId(2)))] = asked[..] else { panic!("{asked:?}") };
+    node.answers(SERVER, serial, Ok(Answer::Layout(layout(2, OnDeath::Kill))));
+    assert_eq!(node.requests(), []);
+    node.registered(2);
+    let asked = node.requests();
+    let all = (1..3).flat_map(|group| (0..4).map(move |rank| member(group, rank))).collect();
+    let [(one, first, Request::Exchange { over, limit: None, .. }), (two, second, _)] = &asked[..] else {
+        panic!("{asked:?}")
+    };
+    assert_eq!((*one, *two, over), (client(1), client(2), &Set::Members(all)));
+    node.answers(*one, *first, Ok(Answer::Value(Vec::new())));
+    node.answers(*two, *second, Ok(Answer::Done));
+    assert_eq!(node.reply(), Ok(Reply::Done));
+
+    // A job that the domain does not know, and a member that ends before its job is known.
+    let unknown = vec![process(1, ALL), process(3, ALL)];
+    let asked = node.calls(Upcall::Connect { processes: unknown.clone(), info: Vec::new() });
+    node.answers(SERVER, asked[0].1, Err(fault(FaultKind::NoGroup)));
+    assert_eq!(node.reply(), Err(status::NOT_FOUND));
+    let asked = node.calls(Upcall::Connect { processes: unknown, info: Vec::new() });
+    [1, 2].into_iter().for_each(|rank| node.translation.ended(member(1, rank), Exit::Code(0)));
+    node.answers(SERVER, asked[0].1, Ok(Answer::Layout(layout(3, OnDeath::Kill))));
+    node.registered(3);
+    assert_eq!(node.replies().last(), Some(&(node.upcall, Err(status::BAD_PARAM))));
+}
+
 #[test]
 fn whole_jobs_are_killed_and_the_rest_is_not_supported() {
     let mut node = Node::with_group(OnDeath::Kill);

@@ -34,6 +34,7 @@ fn upcall() -> impl Strategy<Value = Upcall> {
         Just(vec![process(1, 0), process(1, 2)]),
         Just(vec![process(1, 1), process(2, 0)]),
         Just(vec![process(2, ALL)]),
+        Just(vec![process(1, ALL), process(3, ALL)]),
     ];
     let rank = 0..4_u32;
     (0..10, processes, rank).prop_map(|(kind, processes, rank)| {
