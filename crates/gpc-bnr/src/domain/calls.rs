@@ -130,6 +130,7 @@ impl Domain {
                 Timer::Failed { root, meeting, fault, until } => {
                     self.failed_elsewhere(root, &meeting, fault, until);
                 }
+                Timer::Fetch { number, until } => self.ask_server(number, until),
                 Timer::Watch => self.watch_others(),
                 Timer::Unwatched => self.unwatched(),
                 Timer::Unlinked(member) => self.unlinked(member),

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
 use super::faults::{domain_ended, no_group};
 use super::outgoing::CallPurpose;
 use super::pending::Requester;
-use super::{Domain, Output};
+use super::timers::{PAUSE, Timer};
+use super::{Domain, Output, Token};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member};
@@ -51,12 +53,8 @@ impl Domain {
         self.call(vec![node], Arc::new(Order::Fetch(member)), false, limit, CallPurpose::Ask(requester));
     }
 
-    /// Asks the server of this node.
+    /// Asks the server of this node, once the process runs here.
     pub(super) fn fetch_here(&mut self, requester: Requester, member: Member) {
-        if !self.is_alive_here(member) {
-            let message = format!("{member} does not run on node {}", self.me());
-            return self.settle(requester, Err(Fault::new(FaultKind::NoMember, message)));
-        }
         if self.pending.fetches.pending.len() >= FETCHES_MAX {
             let message =
                 format!("{FETCHES_MAX} requests for the data of processes of one node wait already");
@@ -65,7 +63,25 @@ impl Domain {
         let number = self.pending.fetches.next;
         self.pending.fetches.next += 1;
         self.pending.fetches.pending.insert(number, (member, requester));
-        self.outputs.push_back(Output::Fetch { number, member });
+        let until = self.now.saturating_add(self.settings.limits.fence);
+        self.ask_server(number, until);
+    }
+
+    /// Asks the server of this node. If the group has not started here, though it may, the question waits for that up
+    /// to `until`: an order to start a group and one to fetch from it overtake each other.
+    pub(super) fn ask_server(&mut self, number: u64, until: Duration) {
+        // The question may have been answered or cancelled meanwhile.
+        let Some((member, _)) = self.pending.fetches.pending.get(&number) else { return };
+        let member = *member;
+        if self.is_alive_here(member) {
+            self.outputs.push_back(Output::Fetch { number, member });
+        } else if !self.refuses(member.group) && self.now < until {
+            let due = self.now.saturating_add(PAUSE).min(until);
+            self.timers.at(due, Timer::Fetch { number, until });
+        } else {
+            let message = format!("{member} does not run on node {}", self.me());
+            self.fetched(number, Err(Fault::new(FaultKind::NoMember, message)));
+        }
     }
 
     /// The server of this node has answered.
@@ -87,6 +103,11 @@ impl Domain {
                 self.settle(requester, Err(Fault::new(FaultKind::MemberDied, message)));
             }
         }
+    }
+
+    /// Another node needs the answer no more.
+    pub(super) fn fetch_cancelled(&mut self, token: Token) {
+        self.pending.fetches.pending.retain(|_, (_, requester)| *requester != Requester::Order(token));
     }
 
     /// The domain ends: answers all questions.

@@ -284,13 +284,8 @@ impl Domain {
         match self.pending.orders.remove(&token) {
             Some(PendingOrder::Collect(meeting)) => self.collect_cancelled(&meeting, token),
             Some(PendingOrder::Watch) => self.watch_cancelled(token),
-            Some(
-                PendingOrder::Query
-                | PendingOrder::Check
-                | PendingOrder::Start
-                | PendingOrder::Kill
-                | PendingOrder::End,
-            )
+            Some(PendingOrder::Query) => self.fetch_cancelled(token),
+            Some(PendingOrder::Check | PendingOrder::Start | PendingOrder::Kill | PendingOrder::End)
             | None => {}
         }
     }

@@ -48,7 +48,7 @@ impl Domain {
     }
 
     /// Whether a group must not start here.
-    fn refuses(&self, group: GroupId) -> bool {
+    pub(super) fn refuses(&self, group: GroupId) -> bool {
         !matches!(self.life, Life::Begins | Life::Runs)
             || self.local.doomed.contains(group)
             || self.local.forgotten.contains(group)

@@ -28,6 +28,8 @@ pub(super) enum Timer {
     Retry(Vec<Id>, Delivery),
     /// Handle again the report of a failed request whose group had not started here.
     Failed { root: Id, meeting: Meeting, fault: Fault, until: Duration },
+    /// Ask again for the data of a process whose group had not started here. Each open question has one.
+    Fetch { number: u64, until: Duration },
     /// Repeat the head's standing call.
     Watch,
     /// End the domain here: the head has not watched this node for too long.

@@ -332,6 +332,12 @@ impl Nodes {
         }
     }
 
+    /// Number of things of a kind that a node holds.
+    pub(crate) fn held(&self, id: Id, kind: &str) -> usize {
+        let held = self.domains[&id].held();
+        held.iter().find(|(of, _)| *of == kind).unwrap_or_else(|| panic!("nothing is called {kind}")).1
+    }
+
     /// Completes all pending kills.
     pub(crate) fn kill_all(&mut self) {
         for (id, group, _) in std::mem::take(&mut self.kills) {

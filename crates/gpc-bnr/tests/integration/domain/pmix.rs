@@ -108,6 +108,57 @@ fn the_data_of_a_process_of_a_group_elsewhere_come_through_the_head() {
     assert_eq!(nodes.answer(process(near, 1), asked), Some(Ok(Answer::Value(b"far".to_vec()))));
 }
 
+/// The order to start a group was late at one node. A process of another node, which had started, asked for the data of
+/// a process there, and was told that there is none.
+#[test]
+fn a_question_that_comes_before_its_group_waits_for_the_start() {
+    let mut limits = Limits::default();
+    limits.fence = Duration::from_secs(5);
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    nodes.holds = |order| matches!(order, Order::Start(_));
+    nodes.asks(TOOL, spawn(4, OnDeath::Notify));
+    assert_eq!((nodes.delayed(), nodes.started.len()), (vec![(3, 5)], 1));
+    let group = nodes.started[0].group;
+    let ask = |nodes: &mut Nodes| nodes.asks(process(group, 0), Request::Fetch(member(group, 2)));
+    let asked = ask(&mut nodes);
+    nodes.after(Duration::from_secs(1));
+    assert_eq!((nodes.fetches.len(), nodes.answer(process(group, 0), asked)), (0, None));
+    nodes.let_go();
+    nodes.after(Duration::from_millis(250));
+    let [(5, number, of)] = nodes.fetches[..] else { panic!("{:?}", nodes.fetches) };
+    assert_eq!(of, member(group, 2));
+    nodes.input(5, Input::Fetched { number, data: Ok(b"late".to_vec()) });
+    assert_eq!(nodes.answer(process(group, 0), asked), Some(Ok(Answer::Value(b"late".to_vec()))));
+}
+
+#[test]
+fn a_question_to_a_group_that_never_starts_ends_at_its_limit() {
+    let mut limits = Limits::default();
+    limits.fence = Duration::from_secs(5);
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    nodes.input(5, Input::Order { token: 1 << 40, root: 3, order: Order::Fetch(member(GroupId(9), 0)) });
+    let questions = |nodes: &Nodes| nodes.held(5, "questions to the PMIx server");
+    assert_eq!(questions(&nodes), 1);
+    for _ in 0..21 {
+        nodes.after(Duration::from_millis(250));
+    }
+    assert_eq!((questions(&nodes), nodes.held(5, "timers")), (0, 0));
+}
+
+/// The questions of a node that had given up stayed at the node that was asked, whose room for questions became full.
+#[test]
+fn a_question_that_is_cancelled_is_dropped() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    let order = Order::Fetch(member(group, 2));
+    for token in [1 << 40, (1 << 40) + 1] {
+        nodes.input(5, Input::Order { token, root: 3, order: order.clone() });
+    }
+    assert_eq!(nodes.held(5, "questions to the PMIx server"), 2);
+    nodes.input(5, Input::Cancelled(1 << 40));
+    assert_eq!(nodes.held(5, "questions to the PMIx server"), 1);
+}
+
 #[test]
 fn a_process_that_ends_or_a_node_that_is_silent_fails_the_wait_for_its_data() {
     let mut limits = Limits::default();
