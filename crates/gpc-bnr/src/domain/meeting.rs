@@ -77,19 +77,22 @@ impl Domain {
         data: Vec<u8>,
         limit: Option<Duration>,
     ) {
-        if data.len() > DATA_MAX {
-            let message =
-                format!("{} bytes of data in a fence; a member brings at most {DATA_MAX}", data.len());
-            return self.answer(client, serial, Err(Fault::new(FaultKind::TooLarge, message)));
-        }
+        let length = data.len();
+        let is_too_long = length > DATA_MAX;
         match self.try_enter(client, serial, set, tag, Purpose::Fence, limit) {
             Ok(meeting) => {
-                let gathering = self.collective.meetings.get_mut(&meeting);
-                let entered = gathering.map(|gathering| &mut gathering.entered);
-                if let (Some(entered), Client::Process(member)) = (entered, client)
-                    && let Some(waiter) = entered.get_mut(&member)
+                if let Some(gathering) = self.collective.meetings.get_mut(&meeting)
+                    && let Client::Process(member) = client
+                    && let Some(waiter) = gathering.entered.get_mut(&member)
                 {
-                    waiter.data = Some(data);
+                    waiter.data = Some(if is_too_long { Vec::new() } else { data });
+                    gathering.wrong |= is_too_long;
+                }
+                if is_too_long {
+                    // All members learn of it, or the others wait for this one.
+                    let message =
+                        format!("{length} bytes of data in a fence; a member brings at most {DATA_MAX}");
+                    self.fail_from_here(&meeting, Fault::new(FaultKind::TooLarge, message));
                 }
                 self.advance(&meeting);
             }

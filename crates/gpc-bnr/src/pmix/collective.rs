@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpc_pmix::server::{ALL, Answer as Reply, Process};
+use gpc_pmix::server::{ALL, Answer as Reply, LOCAL_STATUS, Process};
 
-use super::directives::{LOCAL_STATUS, find, timeout};
+use super::directives::{find, timeout};
 use super::pending::{Entry, Kind, Meeting, Next, Part, Pending};
 use super::status::{self, status_of};
 use super::{JOB_LIMIT, Translation};
@@ -46,7 +46,8 @@ impl Translation {
         let (open, has_data) = (members.len(), kind == Kind::Fence);
         let meeting = Meeting { open, outcome: Ok(Vec::new()), connects, has_data };
         self.upcalls.insert(upcall, Pending::Meeting(meeting));
-        // A member here is lost, though its process may run on: the request fails at all nodes, at once.
+        // A member here is lost, though its process may run on, or the call could not be told: it fails at all nodes
+        // at once.
         let is_lost =
             find(&info, LOCAL_STATUS).is_some_and(|status| status.bytes.iter().any(|byte| *byte != 0));
         let limit = match is_lost {

@@ -10,8 +10,6 @@ pub(super) const PREFIX: &str = "pmix.";
 /// The process that an event concerns.
 pub(super) const AFFECTED: &str = "pmix.evproc";
 pub(super) const TIMEOUT: &str = "pmix.timeout";
-/// A member on this node is lost: libpmix counts it no more.
-pub(super) const LOCAL_STATUS: &str = "pmix.loc.col.st";
 pub(super) const WAIT: &str = "pmix.wait";
 pub(super) const PERSISTENCE: &str = "pmix.persist";
 pub(super) const WDIR: &str = "pmix.wdir";

@@ -9,6 +9,7 @@
 //! the node calls [`remove_leftovers`].
 
 mod codec;
+mod collective;
 mod folder;
 mod helper;
 mod job_data;
@@ -27,7 +28,8 @@ use std::os::fd::OwnedFd;
 pub use codec::{Events, FRAME_MAX, TooLong, encode_order};
 pub use folder::remove_leftovers;
 pub use orders::{
-    ALL, Answer, Application, Event, Info, Job, NodeRanks, Order, Process, Upcall, Value, Variables,
+    ALL, Answer, Application, Event, Info, Job, LOCAL_STATUS, NodeRanks, Order, Process, Upcall, Value,
+    Variables,
 };
 pub use protocol_error::ProtocolError;
 pub use values::Items;

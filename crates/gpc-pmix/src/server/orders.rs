@@ -180,6 +180,10 @@ pub enum Event {
     },
 }
 
+/// A directive of [`Upcall::Fence`], [`Upcall::Connect`] and [`Upcall::Disconnect`]: a status other than 0 means that
+/// the call fails at all nodes. libpmix sets it if a local member is lost.
+pub const LOCAL_STATUS: &str = "pmix.loc.col.st";
+
 /// A request or a report of a process (`pmix_server_module_t`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]

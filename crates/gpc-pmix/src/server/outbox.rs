@@ -47,11 +47,20 @@ impl Outbox {
     /// # Errors
     /// The event is too long, or an upcall has no room.
     pub(super) fn put(&self, event: &Event) -> Result<(), NotQueued> {
-        let mut queue = self.lock();
         // All other events answer an order, and the node orders no more than it waits for.
-        if matches!(event, Event::Upcall { .. }) && queue.bytes.len() > QUEUE_MAX {
+        if matches!(event, Event::Upcall { .. }) && self.lock().bytes.len() > QUEUE_MAX {
             return Err(NotQueued::Full);
         }
+        self.put_beyond(event)
+    }
+
+    /// Queues an event whether there is room or not: for short ones, which the node must not miss. A process that has
+    /// called waits, so these are no more than the processes of this node.
+    ///
+    /// # Errors
+    /// The event is too long.
+    pub(super) fn put_beyond(&self, event: &Event) -> Result<(), NotQueued> {
+        let mut queue = self.lock();
         encode_event(event, &mut queue.bytes).map_err(|_| NotQueued::TooLong)?;
         drop(queue);
         self.changed.notify_one();

@@ -40,6 +40,11 @@ impl Value {
         Value { kind: abi::UINT32, bytes: value.to_le_bytes().to_vec() }
     }
 
+    /// A status (`PMIX_STATUS`).
+    pub(super) fn status(status: abi::Status) -> Value {
+        Value { kind: abi::STATUS, bytes: status.to_le_bytes().to_vec() }
+    }
+
     /// A rank (`PMIX_PROC_RANK`).
     pub fn rank(rank: u32) -> Value {
         Value { kind: abi::PROC_RANK, bytes: rank.to_le_bytes().to_vec() }

@@ -48,8 +48,6 @@ fn data_of_a_fence_are_bounded() {
     limits.database = 10;
     let mut nodes = Nodes::new(&[3, 5], limits);
     let group = nodes.group(4, OnDeath::Notify);
-    let one = nodes.refused(process(group, 0), exchange(group, &vec![0; (16 << 20) + 1]));
-    says(&one, FaultKind::TooLarge, "a member brings at most 16777216");
     let asked = [enter(&mut nodes, group, 0, b"123456"), enter(&mut nodes, group, 1, b"12345")].concat();
     for (client, serial) in asked {
         let fault = nodes.answer(client, serial).unwrap().unwrap_err();
@@ -57,6 +55,27 @@ fn data_of_a_fence_are_bounded() {
     }
     let own = Request::Exchange { over: Set::Group(group), limit: None, tag: vec![0], data: Vec::new() };
     says(&nodes.refused(process(group, 0), own), FaultKind::BadRequest, "zero byte");
+}
+
+/// A member whose data were too long was answered alone: the others waited for it, and its next fence was their first.
+#[test]
+fn data_that_are_too_long_fail_the_fence_at_all_nodes() {
+    for (too_long, others) in [(1, 0), (0, 1)] {
+        let mut nodes = Nodes::new(&[3, 5], Limits::default());
+        let group = nodes.group(4, OnDeath::Notify);
+        let mut asked = enter(&mut nodes, group, others, b"short").to_vec();
+        asked.extend(enter(&mut nodes, group, too_long, &vec![0; (16 << 20) + 1]));
+        for (client, serial) in asked {
+            let fault = nodes.answer(client, serial).unwrap().unwrap_err();
+            says(
+                &fault,
+                FaultKind::TooLarge,
+                "16777217 bytes of data in a fence; a member brings at most 16777216",
+            );
+        }
+        let again = [enter(&mut nodes, group, 0, b"a"), enter(&mut nodes, group, 1, b"b")].concat();
+        assert_eq!(nodes.answer(again[0].0, again[0].1), Some(Ok(Answer::Value(b"ab".to_vec()))));
+    }
 }
 
 /// The members at another node count on their server, which has not called up yet.

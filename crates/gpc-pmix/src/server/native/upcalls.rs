@@ -16,6 +16,7 @@ use crate::abi::server::{InfoCallback, LookupCallback, ModexCallback, Module, Op
 use crate::abi::{
     App, Info, NOT_FOUND, NOT_SUPPORTED, OPERATION_SUCCEEDED, OUT_OF_RESOURCE, Proc, SUCCESS, Status,
 };
+use crate::server::collective::as_failed;
 use crate::server::orders::{Application, Event, Process, Upcall};
 use crate::server::outbox::Outbox;
 use crate::server::pending::Pending;
@@ -142,10 +143,17 @@ fn ask(reply: Reply, upcall: Result<Upcall, String>) -> Status {
 }
 
 /// Asks the node on behalf of several processes. libpmix ignores an error that is returned if it calls up because a
-/// process has died, and the others would wait for ever: so errors are replies.
+/// process has died, and the others would wait for ever: so errors are replies. The node learns that the call fails,
+/// and the other nodes from it.
 fn ask_for_all(reply: Reply, upcall: Result<Upcall, String>) -> Status {
     let Some(upcalls) = UPCALLS.get() else { return NOT_SUPPORTED };
+    let failed = upcall.as_ref().ok().and_then(|upcall| as_failed(upcall, OUT_OF_RESOURCE));
     if let Err((reply, status)) = upcalls.ask(reply, upcall) {
+        if let Some(upcall) = failed {
+            // The answer of the node to this number finds no reply.
+            let serial = lock(&upcalls.pending).number();
+            let _ = upcalls.outbox.put_beyond(&Event::Upcall { serial, upcall });
+        }
         reply.send(Err(status));
     }
     SUCCESS
