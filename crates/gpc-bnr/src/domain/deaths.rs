@@ -176,6 +176,7 @@ impl Domain {
     /// Removes all state of a group.
     pub(super) fn forget(&mut self, group: GroupId) {
         self.local.forgotten.insert(group);
+        self.outputs.push_back(Output::Forgotten(group));
         self.deaths.known.remove(&group);
         self.deaths.subscribers.remove(&group);
         self.merged.remove(&group);

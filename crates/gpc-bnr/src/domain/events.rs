@@ -157,6 +157,8 @@ pub enum Output {
     },
     /// Send a signal to the processes of a group here.
     Signal(GroupId, u8),
+    /// A group is forgotten: it has ended, and its number was freed.
+    Forgotten(GroupId),
     /// A process has aborted its job.
     Aborted {
         /// The process.

@@ -70,6 +70,7 @@ impl Engine {
             Output::Fetch { number, member } => {
                 self.pmix.translation().question(number, member);
             }
+            Output::Forgotten(group) => self.pmix.translation().forgotten(group),
             Output::Start(layout) => self.start_served(layout),
             Output::Kill { group, grace } => self.kill(group, grace),
             Output::Signal(group, signal) => {

@@ -129,7 +129,11 @@ impl Translation {
     /// The layout of a group elsewhere is known, or is not.
     pub(super) fn layout_known(&mut self, group: GroupId, answer: Result<Answer, Fault>) {
         match answer {
-            Ok(Answer::Layout(layout)) if layout.group == group && !self.groups.contains_key(&group) => {
+            // Another question for it was faster.
+            Ok(_) if self.groups.contains_key(&group) => {}
+            Ok(Answer::Layout(layout))
+                if layout.group == group && self.groups.values().any(Known::is_local) =>
+            {
                 self.register(&layout);
                 let (alive, connected) = (BTreeSet::new(), BTreeSet::new());
                 let known = Known {
@@ -143,8 +147,8 @@ impl Translation {
                 };
                 self.groups.insert(group, known);
             }
-            // Another question for it was faster.
-            Ok(_) => {}
+            // No process here needs it any more.
+            Ok(_) => self.group_registered(group, Err(status::NOT_FOUND)),
             Err(fault) => self.group_registered(group, Err(status::status_of(&fault))),
         }
     }

@@ -390,6 +390,13 @@ impl Translation {
         }
     }
 
+    /// The domain has forgotten a group. One with processes here is dropped when nothing of it is left.
+    pub(crate) fn forgotten(&mut self, group: GroupId) {
+        if !self.serves(group) {
+            self.drop_group(group);
+        }
+    }
+
     /// The helper has gone: nothing of it is answered any more. Returns a living process of each group that it served.
     pub(crate) fn lost(&mut self, why: &str) -> Vec<Member> {
         self.actions.retain(|action| !matches!(action, Action::Order(_)));

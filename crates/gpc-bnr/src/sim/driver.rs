@@ -264,7 +264,7 @@ impl World {
             }
             Output::Signal(..) | Output::Aborted { .. } | Output::NotStarted(_) => {}
             Output::Spawned { group, .. } => self.see(Seen::Spawned(group)),
-            Output::Killed { .. } => {}
+            Output::Killed { .. } | Output::Forgotten(_) => {}
             Output::Begun(_) => {}
             Output::Warning(message) => self.say(format_args!("{id} warns: {message}")),
             Output::End => self.part_ended(id),

@@ -427,6 +427,34 @@ fn a_node_that_does_not_know_a_job_asks_for_it_before_it_connects() {
     assert_eq!(node.replies().last(), Some(&(node.upcall, Err(status::BAD_PARAM))));
 }
 
+/// A server knew each job that its processes had ever spawned, as long as one of its own ran; and one whose layout came
+/// after all had ended, for ever.
+#[test]
+fn jobs_elsewhere_are_forgotten() {
+    let forget = |group| Action::Order(Order::Forget(format!("kvs_x_{group}")));
+    let connects = |node: &mut Node| {
+        let processes = vec![process(1, ALL), process(2, ALL)];
+        node.calls(Upcall::Connect { processes, info: Vec::new() })[0].1
+    };
+    let mut node = Node::with_group(OnDeath::Kill);
+    let asked = connects(&mut node);
+    node.answers(SERVER, asked, Ok(Answer::Layout(layout(2, OnDeath::Kill))));
+    node.registered(2);
+    node.actions();
+    node.translation.forgotten(GroupId(1));
+    assert_eq!(node.actions(), [], "its processes run here");
+    node.translation.forgotten(GroupId(2));
+    assert_eq!(node.actions(), [forget(2)]);
+
+    let mut node = Node::with_group(OnDeath::Kill);
+    let asked = connects(&mut node);
+    node.translation.emptied(GroupId(1));
+    assert_eq!(node.actions(), [forget(1)]);
+    node.answers(SERVER, asked, Ok(Answer::Layout(layout(2, OnDeath::Kill))));
+    assert_eq!(node.reply(), Err(status::NOT_FOUND));
+    assert_eq!(node.actions(), [], "it is not registered");
+}
+
 #[test]
 fn whole_jobs_are_killed_and_the_rest_is_not_supported() {
     let mut node = Node::with_group(OnDeath::Kill);

@@ -198,7 +198,7 @@ impl Nodes {
             Output::Spawned { group, count } => self.spawned.push((group, count)),
             Output::Killed { group, by, dead } => self.killed.push((group, by, dead)),
             Output::Begun(hosts) => self.begun.extend(hosts),
-            Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
+            Output::Signal(..) | Output::Forgotten(_) | Output::Aborted { .. } | Output::Warning(_) => {}
         }
     }
 
