@@ -150,7 +150,8 @@ pub enum Request {
     Exchange {
         /// The members, including the caller.
         over: Set,
-        /// Time limit of the collective request; the domain's default if `None`.
+        /// Time limit of the collective request; the domain's default if `None`. With 0 the request
+        /// fails at all members.
         limit: Option<Duration>,
         /// As for a fence.
         tag: Vec<u8>,

@@ -36,7 +36,7 @@ pub(super) struct Gathering {
     pub(super) collect: Option<Token>,
     /// Number of members here, once known.
     pub(super) expected: Option<usize>,
-    /// A member here has another purpose or too many data: the request can never complete.
+    /// A member here has another purpose, too many data or no time: the request can never complete.
     pub(super) wrong: bool,
     /// The coordinator, which may be unaware of the request, has been informed.
     pub(super) announced: bool,

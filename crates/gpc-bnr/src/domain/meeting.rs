@@ -86,7 +86,8 @@ impl Domain {
                     && let Some(waiter) = gathering.entered.get_mut(&member)
                 {
                     waiter.data = Some(if is_too_long { Vec::new() } else { data });
-                    gathering.wrong |= is_too_long;
+                    // Without time it fails, also if all others have arrived.
+                    gathering.wrong |= is_too_long || limit == Some(Duration::ZERO);
                 }
                 if is_too_long {
                     // All members learn of it, or the others wait for this one.
