@@ -15,7 +15,9 @@ from noise.connection import Keypair, NoiseConnection
 
 NAME = b"Noise_XXpsk0_25519_AESGCM_SHA256"
 LABEL = b"chained GPC: links, 2"
-PREAMBLE = b"cGPC" + struct.pack("<HH", 4, 1)
+# The version of the wire.
+VERSION = 4
+PREAMBLE = b"cGPC" + struct.pack("<HH", VERSION, 1)
 LIMIT = 20
 PING, PONG, HELLO, GOODBYE = 10, 11, 1, 7
 
@@ -46,7 +48,7 @@ def frame(kind, payload=b""):
 
 
 def hello(sender, to, job, incarnation=1000, generation=1):
-    fields = struct.pack("<HHIIQII", 3, 0, sender, to, incarnation, generation, 64)
+    fields = struct.pack("<HHIIQII", VERSION, 0, sender, to, incarnation, generation, 64)
     return frame(HELLO, b"cGPC" + fields + job)
 
 
@@ -136,11 +138,11 @@ def attack(host, port, secret):
     attempt("another job", link().prove(secret, job=b"\x01" * 16))
     attempt("another id is looked for", link().prove(secret, ids=(7, 2)))
     attempt("the node's own id", link().prove(secret, ids=(1, 1)))
-    plain = b"cGPC" + struct.pack("<HH", 4, 0)
+    plain = b"cGPC" + struct.pack("<HH", VERSION, 0)
     attempt("encryption dropped on the way", link().prove(secret, preamble=plain, prologue=PREAMBLE))
     old = b"cGPC" + struct.pack("<HH", 2, 1)
     attempt("an older version", link().prove(secret, preamble=old))
-    attempt("unknown flags", link().prove(secret, preamble=b"cGPC" + struct.pack("<HH", 4, 0x8001)))
+    attempt("unknown flags", link().prove(secret, preamble=b"cGPC" + struct.pack("<HH", VERSION, 0x8001)))
 
     clear = link()
     clear.send(hello(7, 1, bytes(16)))
