@@ -388,7 +388,8 @@ public final class Meet {
             List<byte[]> contacts = run(arguments);
             PrintStream out = System.out;
             for (byte[] contact : contacts) {
-                out.writeBytes(line(contact));
+                byte[] line = line(contact);
+                out.write(line, 0, line.length);
                 out.write('\n');
             }
             if (out.checkError()) {
