@@ -23,6 +23,9 @@ use crate::start_error::StartError;
 /// Time limit for the server to prepare a group. The helper loads a library and writes some files for each process.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 
+/// The same for a group that may need no server: it starts without one then.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);
+
 /// Time in which a group that is prepared must be started: other nodes may prepare for longer. A group that is never
 /// started, since another node cannot, is forgotten then.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -51,7 +54,7 @@ impl Engine {
         if let Err(why) = ready {
             return self.prepare_without(&layout, &why);
         }
-        let until = self.now().saturating_add(PREPARE_LIMIT);
+        let until = self.now().saturating_add(if plan.required { PREPARE_LIMIT } else { ATTEMPT_LIMIT });
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         self.pmix.translation.serve(layout.clone(), user);
         self.pmix.preparing.insert(layout.group, (layout, until));
@@ -199,8 +202,7 @@ impl Engine {
     pub(super) fn check_pmix(&mut self) {
         let now = self.now();
         for group in due(&self.pmix.preparing, now) {
-            let why = format!("it has not prepared the processes within {} s", PREPARE_LIMIT.as_secs());
-            self.pmix.translation.not_prepared(group, why);
+            self.pmix.translation.not_prepared(group, "it has not prepared the processes in time".into());
         }
         for group in due(&self.pmix.ready, now) {
             self.pmix.ready.remove(&group);
