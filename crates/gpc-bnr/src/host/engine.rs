@@ -477,6 +477,22 @@ impl Engine {
 
     /// Passes all inputs to the state machine, carries out its outputs, and writes the results.
     fn run_machine(&mut self) {
+        self.handle_inputs();
+        if self.flush_helper() {
+            // The groups that the helper served fail now, and not at the next event.
+            self.handle_inputs();
+        }
+        if let Some(supervisor) = &mut self.supervisor.process
+            && let Err(error) = supervisor.flush()
+        {
+            self.lose_supervisor(&error);
+        }
+        self.send_output();
+        self.flush_clients();
+        self.stdio.answer_flushed();
+    }
+
+    fn handle_inputs(&mut self) {
         self.carry_out_pmix();
         // Terminates: an output adds an input only for a call of this node to itself, and for the PMIx server. The
         // machine makes a bounded number of such calls for each input from outside.
@@ -490,15 +506,6 @@ impl Engine {
             }
             self.carry_out_pmix();
         }
-        self.flush_helper();
-        if let Some(supervisor) = &mut self.supervisor.process
-            && let Err(error) = supervisor.flush()
-        {
-            self.lose_supervisor(&error);
-        }
-        self.send_output();
-        self.flush_clients();
-        self.stdio.answer_flushed();
     }
 
     /// The domain has ended: the supervisor ends all processes and itself.

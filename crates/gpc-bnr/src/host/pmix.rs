@@ -174,13 +174,11 @@ impl Engine {
         }
     }
 
-    /// Writes what waits for the helper.
-    pub(super) fn flush_helper(&mut self) {
-        if let Some(helper) = &mut self.pmix.helper
-            && let Err(why) = helper.flush()
-        {
-            self.lose_helper(&why);
-        }
+    /// Writes what waits for the helper. Returns whether the helper is lost.
+    pub(super) fn flush_helper(&mut self) -> bool {
+        let Some(Err(why)) = self.pmix.helper.as_mut().map(Helper::flush) else { return false };
+        self.lose_helper(&why);
+        true
     }
 
     /// A group is prepared, or cannot be.
