@@ -143,6 +143,9 @@ fn wrong_kinds_and_codes_are_seen() {
     };
     assert!(!told(Fault::Fail, cause(2, Stage::Func)));
     assert!(told(Fault::Fail, cause(2, Stage::Func).with_code(-2)), "another code");
+    let mut lacking = cause(2, Stage::Func);
+    lacking.detail.clear();
+    assert!(told(Fault::Fail, lacking), "no detail");
     assert!(told(Fault::Fail, Cause::new(2, Stage::Func, CauseKind::Failed, "as told").with_code(-3)));
     for kind in CauseKind::KNOWN.iter().copied().chain([CauseKind::from_number(60_000)]) {
         let is = |other| kind == other;

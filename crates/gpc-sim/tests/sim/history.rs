@@ -9,7 +9,7 @@ use chained_gpc::chain::{Job, Reply, Time, Work};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status,
 };
 use chained_gpc::{Id, IdList, Tree};
 use gpc_sim::Fault;
@@ -147,12 +147,14 @@ pub(super) fn completed() -> Message {
 /// A cause as it would be true if the fault of its stage had been injected: simulated functions use another code at
 /// each id.
 pub(super) fn cause(id: Id, stage: Stage) -> Cause {
-    let code = !i64::from(id);
+    let failed = |what: &str| {
+        let (code, detail) = (!i64::from(id), id.to_le_bytes()[..(id % 5) as usize].to_vec());
+        let message = format!("{what} at id {id}");
+        Cause::of(id, stage, Reason { kind: CauseKind::Failed, code, message, detail })
+    };
     match stage {
-        Stage::Func => Cause::new(id, stage, CauseKind::Failed, format!("fail at id {id}")).with_code(code),
-        Stage::Callback => {
-            Cause::new(id, stage, CauseKind::Failed, format!("callback at id {id}")).with_code(code)
-        }
+        Stage::Func => failed("fail"),
+        Stage::Callback => failed("callback"),
         Stage::Setup => Cause::new(id, stage, CauseKind::SecondParent, "as told"),
         Stage::Link => Cause::new(id, stage, CauseKind::LinkLost, "as told"),
         Stage::Cancelled => Cause::new(id, stage, CauseKind::Cancelled, "as told"),

@@ -253,7 +253,8 @@ fn an_idle_node_gives_its_memory_back_to_the_system() {
         let given_back = || target.node.process().own_kib() <= before + 8 * KIB;
         until(&format!("within 8 MiB of {before} KiB is left of {traffic}"), given_back);
     }
-    assert!(target.node.process().own_kib_max() > before + 32 * KIB, "it has held more");
+    // The longest reply has 32 MiB; code that was mapped after the peak is subtracted from it.
+    assert!(target.node.process().own_kib_max() > before + 24 * KIB, "it has held more");
     target.end();
 }
 
