@@ -27,8 +27,8 @@
 // Which completion: that of the resource itself.
 #define CGPC_SCOPE_OWN 0
 
-// Which completion: that of the topmost resource above, which the service knows if it registers the units there. The
-// resource itself if there is none above.
+// The completion of the topmost resource above, if the service registers the units there. Without one above, that of
+// the resource itself.
 #define CGPC_SCOPE_TOP 1
 
 // A kind of notification: the number of registrants. First the present one, then each change; changes that follow each
@@ -143,7 +143,7 @@ typedef struct cgpc_rendezvous_spec {
     uint64_t capacity;
     // Level of its data: 1 for tasks. 0 for the level below that of the parent, or 1.
     uint32_t level;
-    // Whether those who meet get a new job and a new secret: 0 or 1.
+    // Whether the completion has a new job and a new secret, which all members share: 0 or 1.
     int32_t joint;
     // Lifetime, microseconds; 0 for that of the service, an hour.
     uint64_t lifetime_us;
@@ -287,8 +287,8 @@ int cgpc_completion_data(const struct cgpc_completion *completion,
                          const void **data,
                          size_t *length);
 
-// Copies the job and the secret that those who met have in common, as cgpc_options takes them: 33 and 65 bytes with
-// the final zeros. Returns CGPC_NONE if the resource was created without `joint`. May be called from anywhere.
+// Copies the job and the secret that the members of a completion share, as cgpc_options takes them: 33 and 65 bytes
+// with the final zeros. Returns CGPC_NONE if the resource was created without `joint`. May be called from anywhere.
 int cgpc_completion_joint(const struct cgpc_completion *completion,
                           char *job,
                           size_t job_capacity,
@@ -330,8 +330,8 @@ int cgpc_rendezvous_subscribe(const struct cgpc_rendezvous *client,
                               struct cgpc_subscription **subscription);
 
 // Waits for the next notification of a subscription without a function, at most `limit_us` (at least 10 ms), and
-// stores it. Set `notification->size` before. Returns CGPC_PENDING if there is none by then, and CGPC_NONE after the
-// last one. Another error ends the wait, and not the subscription.
+// stores it. Set `notification->size` before. Returns CGPC_PENDING if none has arrived by then, and CGPC_NONE after
+// the last one. Another error ends the wait, and not the subscription.
 //
 // Errors: those of cgpc_rendezvous_create, CGPC_ERR_BUSY if another thread waits, CGPC_ERR_STATE if another thread
 // frees it, CGPC_ERR_UNSUPPORTED if it has a function. May be called from anywhere.

@@ -39,7 +39,7 @@ fn said(output: &Output) -> String {
 
 /// Compiles a libpmix that the environment controls; `None` if there is no C compiler.
 fn build_libpmix(folder: &Path) -> Option<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub/libpmix.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in/libpmix.c");
     let library = folder.join("libpmix.so.2");
     let compiler = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).output();
     let Ok(compiled) = compiler else {

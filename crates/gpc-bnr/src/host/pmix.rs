@@ -196,7 +196,7 @@ impl Engine {
         self.prepared_for(group, Vec::new());
     }
 
-    /// Gives up what is due.
+    /// Ends preparations whose time limit has passed, and drops prepared groups that were not started in time.
     pub(super) fn check_pmix(&mut self) {
         let now = self.now();
         for group in due(&self.pmix.preparing, now) {

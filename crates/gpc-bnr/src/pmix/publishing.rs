@@ -114,7 +114,7 @@ impl Translation {
         }
     }
 
-    /// The value of a key is known, or there is none.
+    /// Handles the answer to the lookup of a key.
     pub(super) fn looked_up(
         &mut self,
         upcall: u64,

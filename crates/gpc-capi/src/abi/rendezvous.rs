@@ -219,8 +219,8 @@ pub unsafe extern "C" fn cgpc_completion_data(
     }
 }
 
-/// Copies the job and the secret that those who met have in common, as cgpc_options takes them: 33 and 65 bytes with
-/// the final zeros. Returns CGPC_NONE if the resource was created without `joint`. May be called from anywhere.
+/// Copies the job and the secret that the members of a completion share, as cgpc_options takes them: 33 and 65 bytes
+/// with the final zeros. Returns CGPC_NONE if the resource was created without `joint`. May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_completion_joint(
     completion: *const cgpc_completion,

@@ -21,8 +21,8 @@ pub const CGPC_RANK_ASSIGN: i64 = -1;
 
 /// Which completion: that of the resource itself.
 pub const CGPC_SCOPE_OWN: i32 = 0;
-/// Which completion: that of the topmost resource above, which the service knows if it registers the units there. The
-/// resource itself if there is none above.
+/// The completion of the topmost resource above, if the service registers the units there. Without one above, that of
+/// the resource itself.
 pub const CGPC_SCOPE_TOP: i32 = 1;
 
 /// A kind of notification: the number of registrants. First the present one, then each change; changes that follow each
@@ -108,7 +108,7 @@ pub struct cgpc_rendezvous_spec {
     pub capacity: u64,
     /// Level of its data: 1 for tasks. 0 for the level below that of the parent, or 1.
     pub level: u32,
-    /// Whether those who meet get a new job and a new secret: 0 or 1.
+    /// Whether the completion has a new job and a new secret, which all members share: 0 or 1.
     pub joint: i32,
     /// Lifetime, microseconds; 0 for that of the service, an hour.
     pub lifetime_us: u64,

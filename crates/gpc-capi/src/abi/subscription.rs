@@ -59,8 +59,8 @@ pub unsafe extern "C" fn cgpc_rendezvous_subscribe(
 }
 
 /// Waits for the next notification of a subscription without a function, at most `limit_us` (at least 10 ms), and
-/// stores it. Set `notification->size` before. Returns CGPC_PENDING if there is none by then, and CGPC_NONE after the
-/// last one. Another error ends the wait, and not the subscription.
+/// stores it. Set `notification->size` before. Returns CGPC_PENDING if none has arrived by then, and CGPC_NONE after
+/// the last one. Another error ends the wait, and not the subscription.
 ///
 /// Errors: those of cgpc_rendezvous_create, CGPC_ERR_BUSY if another thread waits, CGPC_ERR_STATE if another thread
 /// frees it, CGPC_ERR_UNSUPPORTED if it has a function. May be called from anywhere.

@@ -108,7 +108,7 @@ fn a_library_that_is_missing_or_unknown_is_refused_with_what_to_do() {
     fs::write(&library, "no library").unwrap();
     let why = refusal(folder.path(), &[]);
     assert!(why.contains("libpmix.so.2") && why.contains("install PMIx (Debian: libpmix2)"), "{why}");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub/libpmix.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in/libpmix.c");
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
     if !compiled.is_ok_and(|status| status.success()) {
         return println!("skipped: needs a C compiler");

@@ -272,7 +272,7 @@ fn a_job_whose_processes_wait_for_one_that_never_connected_ends() {
     let abort = Request::Abort { code: 1, message };
     let mut node = Node::with_group(OnDeath::Notify);
     node.translation.ended(member(1, 1), Exit::Code(0));
-    assert_eq!(node.requests(), [], "nobody waits");
+    assert_eq!(node.requests(), [], "no request is open");
     let asked = node.calls(Upcall::Connected(process(1, 2)));
     assert!(asked.iter().any(|(of, _, request)| (*of, request) == (client(2), &abort)), "{asked:?}");
     let mut node = Node::with_group(OnDeath::Notify);

@@ -147,7 +147,7 @@ fn the_data_of_a_process_of_a_group_elsewhere_come_through_the_head() {
 }
 
 /// The order to start a group was late at one node. A process of another node, which had started, asked for the data of
-/// a process there, and was told that there is none.
+/// a process there, and got an error instead of the data.
 #[test]
 fn a_question_that_comes_before_its_group_waits_for_the_start() {
     let mut limits = Limits::default();
