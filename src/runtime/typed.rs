@@ -1,51 +1,4 @@
 //! Functions, arguments, results and errors with types (feature `serde`): encoded with postcard.
-//!
-//! ```
-//! use std::fmt;
-//!
-//! use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
-//! use serde::{Deserialize, Serialize};
-//!
-//! #[derive(Serialize, Deserialize)]
-//! struct Key {
-//!     table: String,
-//!     row: u64,
-//! }
-//!
-//! #[derive(Serialize, Deserialize, PartialEq, Debug)]
-//! enum LookUpError {
-//!     NoTable(String),
-//! }
-//!
-//! impl fmt::Display for LookUpError {
-//!     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-//!         let LookUpError::NoTable(table) = self;
-//!         write!(f, "no table is named {table}")
-//!     }
-//! }
-//!
-//! let functions = Functions::new();
-//! let lookup = functions.typed("lookup", |request, key: Key| match key.table.as_str() {
-//!     "squares" => Ok((request.me(), key.row * key.row)),
-//!     _ => Err(LookUpError::NoTable(key.table)),
-//! })?;
-//! let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
-//! let call = |table: &str| {
-//!     let key = Key { table: table.into(), row: 7 };
-//!     nodes.root().call(Call::new(lookup).ids(0..3).typed(&key)?)?.wait().map_err(Box::<dyn std::error::Error>::from)
-//! };
-//! assert_eq!(call("squares")?.typed::<(u32, u64)>()?, [(0, (0, 49)), (1, (1, 49)), (2, (2, 49))]);
-//!
-//! let error = call("cubes").unwrap_err();
-//! let error = error.downcast::<chained_gpc::CallError>()?;
-//! let cause = error.cause().expect("the call failed at an id");
-//! assert_eq!(cause.typed::<LookUpError>()?, LookUpError::NoTable("cubes".into()));
-//! assert_eq!(cause.message, "no table is named cubes");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! The types are not sent: all processes must use the same ones. Bytes that do not fit a type, or are left over, are an
-//! error that names the type.
 
 use std::any::type_name;
 use std::fmt::Display;
@@ -96,7 +49,53 @@ impl Functions {
     /// [`Cause`], and [`Cause::typed`] gives the error itself, if it takes at most
     /// [`DETAIL_MAX`](crate::wire::DETAIL_MAX) bytes.
     ///
-    /// The module's example shows all four: see [`Call::typed`], [`Outcome::typed`].
+    /// The types are not sent: all processes must use the same ones. Bytes that do not fit a type, or are left over,
+    /// are an error that names the type.
+    ///
+    /// ```
+    /// use std::fmt;
+    ///
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Key {
+    ///     table: String,
+    ///     row: u64,
+    /// }
+    ///
+    /// #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    /// enum LookUpError {
+    ///     NoTable(String),
+    /// }
+    ///
+    /// impl fmt::Display for LookUpError {
+    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    ///         let LookUpError::NoTable(table) = self;
+    ///         write!(f, "no table is named {table}")
+    ///     }
+    /// }
+    ///
+    /// let functions = Functions::new();
+    /// let lookup = functions.typed("lookup", |request, key: Key| match key.table.as_str() {
+    ///     "squares" => Ok((request.me(), key.row * key.row)),
+    ///     _ => Err(LookUpError::NoTable(key.table)),
+    /// })?;
+    /// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+    /// let call = |table: &str| {
+    ///     let key = Key { table: table.into(), row: 7 };
+    ///     let call = Call::new(lookup).ids(0..3).typed(&key)?;
+    ///     nodes.root().call(call)?.wait().map_err(Box::<dyn std::error::Error>::from)
+    /// };
+    /// assert_eq!(call("squares")?.typed::<(u32, u64)>()?, [(0, (0, 49)), (1, (1, 49)), (2, (2, 49))]);
+    ///
+    /// let error = call("cubes").unwrap_err();
+    /// let error = error.downcast::<chained_gpc::CallError>()?;
+    /// let cause = error.cause().expect("the call failed at an id");
+    /// assert_eq!(cause.typed::<LookUpError>()?, LookUpError::NoTable("cubes".into()));
+    /// assert_eq!(cause.message, "no table is named cubes");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`func`](Self::func).
