@@ -201,7 +201,7 @@
 //! | `streaming_reply` | a reply whose data are still arriving |
 //! | `level` | level-n data: `grammar` (the one state machine), `decode`, `encode`, `error` |
 //! | `budget` | memory budgets of a node and its links, for data of peers |
-//! | `fields` | reads the fields of services' own messages |
+//! | `fields`, `span` | reads the fields of services' own messages; durations in four bytes |
 //! | `shown` | safe display of text from elsewhere |
 //!
 //! ## chain
@@ -235,6 +235,7 @@
 //! | `spot`, `spots` | the fast path, and its calls in flight |
 //! | `alone`, `plans` | fast path of an id without children; what equal calls have in common |
 //! | `short_replies`, `root_replies` | replies of a call on the fast path, at an id and at the root |
+//! | `recorder`, `timeline`, `recording` | flight recorder; times of a call in flight; both as typed records |
 //! | `sizes`, `leaks` | limits of what is remembered; leak checks |
 //! | `seeded_hash` | hash for names that peers choose |
 //!
@@ -307,6 +308,7 @@
 //! | `membership`, `membership_error` | learns and forgets peers; why a change is rejected |
 //! | `change`, `spreading` | a change of the membership; announces it to all members |
 //! | `membership_function` | the built-in function that receives announcements |
+//! | `recorder`, `recorder_function` | the flight recorder; the built-in function that replies with its records |
 //! | `events`, `peer_events` | links that come up or are lost; reports them to listeners |
 //! | `meeting`, `absent_peers` | waiting for peers; the error if some are not up |
 //! | `trust`, `randomness`, `job` | settings of authentication; random secrets, keys and jobs |
@@ -381,7 +383,7 @@ pub mod wire;
 #[doc(no_inline)]
 pub use bytes::Bytes;
 #[doc(inline)]
-pub use chain::{Heartbeat, Reply};
+pub use chain::{CallState, Heartbeat, RecordedCall, Recording, Reply};
 #[doc(inline)]
 pub use clocks::{Clock, TimeLimit};
 /// Trees and lists of ids, a separate crate; its main items are re-exported here.
@@ -401,7 +403,8 @@ pub use runtime::{
     FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, HostNetwork, HostPort, IdReply,
     LinkKind, LinkKindError, Listener, LocalNodes, Loss, MembershipError, MemoryNetwork, Merges, NoEvent,
     Node, NotDelivered, NotSent, Outcome, Peer, PeerEvent, PeerEventKind, Peers, PeersError, Phase,
-    Placement, PolledNode, Prepared, RepliesError, ReplyRef, Request, Resolver, Streaming, Wait, WithCode,
+    Placement, PolledNode, Prepared, RecordingError, RepliesError, ReplyRef, Request, Resolver, Streaming,
+    Wait, WithCode,
 };
 #[cfg(feature = "snapshot")]
 #[doc(hidden)]

@@ -5,6 +5,7 @@
 use bytes::{BufMut, BytesMut};
 use gpc_trees::IdList;
 
+use super::recorder::End;
 use super::{Node, Reply, gather};
 use crate::hint::{cold_path, likely, unlikely};
 use crate::wire::head::{AnswerKind, ResponseHead};
@@ -116,6 +117,7 @@ impl Node {
         result: Result<(), Box<Reason>>,
     ) -> Result<(ResponseHead, OwnAnswer<'_>), Box<Answer>> {
         self.completed.add(call);
+        self.record_spot(call, if result.is_ok() { End::Done } else { End::Failed });
         if let Err(reason) = result {
             cold_path();
             return Err(Box::new(self.failed_alone(1, Cause::of(self.config.me, Stage::Func, *reason))));

@@ -15,6 +15,7 @@ use super::plans::{Plan, PlannedChild};
 use super::reservation::Reservation;
 use super::run_queue::QueuePosition;
 use super::streaming_replies::StreamingReplies;
+use super::timeline::Timeline;
 use super::{FuncState, Reply, Time};
 use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{Coverage, Reason, Report, Request, Status};
@@ -174,8 +175,8 @@ pub(super) struct Call {
     /// Streaming replies: those whose data are still arriving.
     pub(super) streaming: Option<Box<StreamingReplies>>,
     pub(super) partial: PartialState,
-    /// When the call arrived here.
-    pub(super) begun: Time,
+    /// When the call arrived here, and what followed.
+    pub(super) times: Timeline,
     /// The memory that the call reserves.
     pub(super) reservation: Reservation,
 }
@@ -224,7 +225,7 @@ impl Call {
             arrived,
             order: None,
             streaming: None,
-            begun,
+            times: Timeline::since(begun),
             reservation: Reservation::default(),
         }
     }
@@ -234,7 +235,7 @@ impl Call {
         (self.partial.adopted, self.late, self.last) = (request.adopted, false, 0);
         (self.deadline, self.until) = ends(&request, begun);
         self.own = OwnPart::begin(&origin);
-        (self.request, self.origin, self.begun) = (request, origin, begun);
+        (self.request, self.origin, self.times) = (request, origin, Timeline::since(begun));
     }
 
     /// Drops the contents of an ended call but keeps its allocations; `nothing` replaces its request.

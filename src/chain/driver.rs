@@ -49,6 +49,8 @@ pub struct Config {
     pub plan_at_once: bool,
     /// Limits of what is remembered about past calls.
     pub sizes: Sizes,
+    /// Number of ended calls that the flight recorder keeps; 0 switches it off.
+    pub recorded: usize,
     /// Seed for the positions of calls in the node's tables; it affects nothing else. A node that strangers can call
     /// keeps a random seed secret, so that no one can choose names that slow it down.
     pub seed: u64,
@@ -77,6 +79,7 @@ impl Config {
             heartbeat: None,
             plan_at_once: false,
             sizes: Sizes::default(),
+            recorded: 0,
             seed: incarnation,
         }
     }

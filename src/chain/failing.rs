@@ -7,6 +7,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::call::{Call, JobState, Origin, OwnPart};
+use super::recorder::End;
 use super::run_queue::RunQueue;
 use super::slot::Slot;
 use super::{Node, Output, Start};
@@ -91,7 +92,7 @@ impl Node {
     }
 
     fn forget(&mut self, slot: Slot) {
-        if let Some(call) = self.remove(slot) {
+        if let Some(call) = self.remove(slot, End::Cancelled) {
             let id = call.request.call;
             self.cancel(id, call.awaited_ids().collect());
             if call.request.partial {

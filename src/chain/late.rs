@@ -73,7 +73,7 @@ impl Call {
         let request = &self.request;
         // The limit of the root; exact at the root itself.
         let limit = match self.origin {
-            Origin::Here { .. } => self.deadline.since(self.begun),
+            Origin::Here { .. } => self.deadline.since(self.times.came),
             Origin::Parent { .. } => request.left.saturating_add(request.age),
         };
         time_for_reports(extra_time(limit), request.tree.as_ref().ok(), request.ids.len(), request.total)

@@ -7,6 +7,7 @@ use super::completed_calls::CompletedCalls;
 use super::deadlines::Deadlines;
 use super::liveness::Liveness;
 use super::load::Load;
+use super::recorder::Recorder;
 use super::retained_answers::RetainedAnswers;
 use super::run_queue::RunQueue;
 use super::seeded_hash::{Seeded, SeededMap};
@@ -36,6 +37,7 @@ pub struct Node {
     pub(super) load: Load,
     /// `None` before the first short call.
     pub(super) spots: Option<Box<Spots>>,
+    pub(super) recorder: Recorder,
     /// The driver's queue, while an input is processed.
     outputs: Outputs,
 }
@@ -57,6 +59,7 @@ impl Node {
             liveness: Liveness::default(),
             load: Load::new(config.sizes.work),
             spots: None,
+            recorder: Recorder::new(config.me, config.recorded),
             outputs: Outputs::new(),
             config,
         }

@@ -7,6 +7,7 @@
 use gpc_trees::{Groups, Id, adopted};
 
 use super::call::{Call, ChildAnswer, Origin, OwnPart};
+use super::recorder::End;
 use super::retained_answers::{RETENTION, RetainedAnswer};
 use super::slot::Slot;
 use super::{Node, Output, gather, lies};
@@ -156,7 +157,7 @@ impl Node {
         if let Some(slot) = self.calls.find(id)
             && let Some(parent) =
                 self.calls.get(slot).filter(|call| given_up(call)).and_then(|call| call.parent())
-            && let Some(call) = self.remove(slot)
+            && let Some(call) = self.remove(slot, End::Cancelled)
         {
             let me = self.config.me;
             let message = format!("it was given up: id {from} has another parent");
@@ -192,7 +193,9 @@ impl Node {
         let awaited: Vec<Id> = call.awaited_ids().collect();
         let too_late = call.late.then(|| call.too_late(me));
         let partial = gather::partial(call, self.config.reply_max);
-        let Some(call) = self.remove(slot) else { return };
+        let is_done = u64::from(partial.report.coverage.counts().done) == partial.report.coverage.len();
+        let end = if is_done { End::Done } else { End::Partial };
+        let Some(call) = self.remove(slot, end) else { return };
         let id = call.request.call;
         for to in awaited {
             self.emit(Output::Send { to, message: Message::Cancel(id) });

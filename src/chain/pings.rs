@@ -20,10 +20,10 @@ impl Node {
             awaited.entry(peer).and_modify(|first: &mut Time| *first = begun.min(*first)).or_insert(begun);
         };
         for spot in self.spots.iter().flat_map(|spots| spots.iter()) {
-            spot.awaited_ids().for_each(|peer| note(peer, spot.begun));
+            spot.awaited_ids().for_each(|peer| note(peer, spot.times.came));
         }
         for call in self.calls.iter() {
-            call.awaited_ids().for_each(|peer| note(peer, call.begun));
+            call.awaited_ids().for_each(|peer| note(peer, call.times.came));
         }
         awaited
     }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::call::{Call, Origin};
+use super::recorder::{End, Ending};
 use super::reservation::Reservation;
 use super::retained_answers::RETENTION;
+use super::timeline::Timeline;
 use super::{Node, Output, Start, Time};
 use crate::hint::unlikely;
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
@@ -108,6 +110,8 @@ impl Node {
     }
 
     fn refuse(&mut self, from: Id, request: &Request, failure: Failure) {
+        let ending = Ending { call: request.call, func: request.func, parent: Some(from), end: End::Refused };
+        self.recorder.call_ended(&ending, &Timeline::since(self.now), self.now);
         let answer = Answer::Failed(Box::new(failure));
         self.emit(Output::Consumed { from });
         let message = Message::Response(Response { call: request.call, answer });

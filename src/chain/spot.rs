@@ -9,10 +9,12 @@ use gpc_trees::{Group, Id, IdList};
 
 use super::call::{JobState, Origin};
 use super::failing::outlasted;
+use super::recorder::{End, Ending};
 use super::reservation::Reservation;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{Asker, Place, Spot, Spots};
+use super::timeline::Timeline;
 use super::{Config, Node, Outputs, Reply, RootReply, Start, Time, gather};
 use crate::hint::{cold_path, likely, unlikely};
 use crate::wire::head::ResponseHead;
@@ -135,9 +137,10 @@ impl Node {
         let particulars = &request.particulars;
         let own = unlikely(particulars.call.root == self.config.me);
         let children = if own { None } else { self.may_run(&request.plan, particulars) };
-        if self.liveness.watches() || children.is_some_and(|children| children > 0) {
+        if self.liveness.watches() || self.recorder.is_on() || children.is_some_and(|children| children > 0) {
             self.at(now());
             self.liveness.heard(from, self.now);
+            self.recorder.spot_begins(from, self.now);
         }
         match children {
             None => Begun::Unusual,
@@ -194,7 +197,20 @@ impl Node {
         let short = start.short(call, data, ids)?;
         self.may_run(&short.plan, &short.particulars)?;
         self.next_sequence += 1;
+        self.recorder.spot_begins(self.config.me, self.now);
         Some(short)
+    }
+
+    /// Whether the node records calls: then the driver reports when a function on the fast path [ended](Self::spot_func_ended).
+    #[inline(always)]
+    pub fn records(&self) -> bool {
+        self.recorder.is_on()
+    }
+
+    /// The function of the call on the fast path has ended, at a time that need not be that of the turn.
+    #[inline(always)]
+    pub fn spot_func_ended(&mut self, now: Time) {
+        self.recorder.spot_ran(now);
     }
 
     /// Whether none of the default workers has something to run: a function that is to run on one of them need not wait.
@@ -221,6 +237,7 @@ impl Node {
             let Some(running) = node.calls.get_mut(slot) else { return };
             running.reservation = Reservation::of(&node.config.memory);
             running.job = JobState::Running;
+            running.times.func_begins(begun);
             node.deadlines.add(running.deadline, call);
             node.run_queue.begin(DEFAULT_WORKERS, call);
             // Its children get the request now, if they are not to wait for the function.
@@ -257,6 +274,7 @@ impl Node {
                 && let Some(answer) = self.no_memory_for_long_reply(ids)
             {
                 self.completed.add(of.call);
+                self.record_spot(of.call, End::Failed);
                 return Ran::Answered(answer);
             }
             let place = self.spot_waits(asker, of, &mut send);
@@ -277,6 +295,7 @@ impl Node {
         let ((wanted, merged), reply_max) = (self.spots().plans.form(), self.config.reply_max);
         self.completed.add(of.call);
         let (begun, limit) = (self.now, Duration::from_micros(of.limit));
+        self.record_spot(of.call, if result.is_ok() { End::Done } else { End::Failed });
         Ran::Answered(match result {
             Ok(()) if matches!(asker, Asker::Here { .. }) && unlikely(begun.plus(limit) <= now()) => {
                 drop(self.spots().take_reply());
@@ -285,6 +304,22 @@ impl Node {
             Ok(()) => gather::alone_or_failed(me, wanted, merged, self.spots().take_reply(), reply_max),
             Err(reason) => self.failed_alone(ids, Cause::of(me, Stage::Func, *reason)),
         })
+    }
+
+    /// Records a call that ends as soon as its function has: the time of the turn may be from before the function.
+    #[inline]
+    pub(super) fn record_spot(&mut self, call: CallId, end: End) {
+        if !self.recorder.is_on() {
+            return;
+        }
+        let (parent, times) = self.recorder.spot();
+        let func =
+            self.spots.as_ref().and_then(|spots| spots.plans.found()).map_or(0, |plan| plan.key().func());
+        self.recorder.call_ended(
+            &Ending { call, func, parent, end },
+            &times,
+            times.ended.unwrap_or(self.now),
+        );
     }
 
     /// Sends the request on, the largest subtree first, and has the call wait for the answers.
@@ -301,13 +336,14 @@ impl Node {
         if let Asker::Here { ticket, .. } = asker {
             self.tickets.insert(ticket, of.call);
         }
+        let times = Timeline { came: now, ..self.recorder.spot().1 };
         let spots = self.spots();
         let mut spot = spots.fresh()?;
         spot.call = of.call;
         spot.asker = asker;
         let left_us = u64::from(of.left) * 1000;
         let later = |us: u64| Time::from_nanos(now.as_nanos().saturating_add(us.saturating_mul(1000)));
-        spot.begun = now;
+        spot.times = times;
         spot.deadline = later(of.limit);
         spot.until = later(left_us.max(of.limit));
         spot.age = of.age;
@@ -350,7 +386,7 @@ impl Node {
         from: Id,
         response: &ShortResponse<'_>,
     ) -> Heard {
-        if unlikely(self.liveness.watches()) {
+        if unlikely(self.liveness.watches()) | self.recorder.is_on() {
             self.at(now());
         }
         let Some(spots) = self.spots.as_deref_mut() else { return Heard::Unusual };
@@ -369,6 +405,8 @@ impl Node {
             return Heard::Unusual;
         }
         let complete = spot.answered(index);
+        spot.times.last = Some((from, self.now));
+        self.recorder.child_answered(spot.call, from, spot.times.came, self.now);
         spots.last_child = index;
         self.liveness.heard(from, self.now);
         if complete { Heard::Complete(place) } else { Heard::Waits }
@@ -388,11 +426,17 @@ impl Node {
     pub fn spot_ends(&mut self, place: Place) {
         let Some(spots) = self.spots.as_deref_mut() else { return };
         let Some(spot) = spots.remove(place) else { return };
+        let mut parent = None;
         match spot.asker {
             // No peer may take a name that this id gives, whether its call has ended or not.
             Asker::Here { ticket, .. } => drop(self.tickets.remove(&ticket)),
-            Asker::Parent(_) => self.completed.add(spot.call),
+            Asker::Parent(id) => {
+                parent = Some(id);
+                self.completed.add(spot.call);
+            }
         }
+        let ending = Ending { call: spot.call, func: spot.plan.key().func(), parent, end: End::Done };
+        self.recorder.call_ended(&ending, &spot.times, self.now);
         spots.recycle(spot);
         self.end_if_idle();
     }
@@ -410,6 +454,9 @@ impl Node {
             && likely(now < spot.deadline)
         {
             let reply = RootReply::of(&answer, &head);
+            if self.recorder.is_on() {
+                self.at(now);
+            }
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
         }
@@ -444,8 +491,9 @@ impl Node {
         let request = long_request(spots.get(place)?)?;
         let (mut spot, last) = (spots.remove(place)?, spots.last_child);
         let origin = origin(&spot);
-        let slot = self.calls.insert(request.into(), origin, spot.begun);
+        let slot = self.calls.insert(request.into(), origin, spot.times.came);
         let call = self.calls.get_mut(slot)?;
+        call.times = spot.times;
         (call.deadline, call.until) = (spot.deadline, spot.until);
         call.reservation = Reservation::of(&self.config.memory);
         self.deadlines.add(spot.deadline, spot.call);
@@ -471,8 +519,8 @@ impl Node {
 
 /// What has come, without the data, which all have that are to get it.
 fn long_request(spot: &Spot) -> Option<Request> {
-    let limit = u64::try_from(spot.deadline.since(spot.begun).as_micros()).unwrap_or(u64::MAX);
-    let left = spot.until.since(spot.begun).as_micros().div_ceil(1000);
+    let limit = u64::try_from(spot.deadline.since(spot.times.came).as_micros()).unwrap_or(u64::MAX);
+    let left = spot.until.since(spot.times.came).as_micros().div_ceil(1000);
     let left = u32::try_from(left).unwrap_or(u32::MAX);
     let Spot { call, position, total, age, .. } = *spot;
     let of = Particulars { call, position, total, limit, age, left, header: &[], data: &[] };

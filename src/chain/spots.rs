@@ -13,6 +13,7 @@ use super::plans::{Plan, Plans};
 use super::seeded_hash::Seeded;
 use super::short_replies::{ShortAnswer, ShortReplies};
 use super::sizes::Sizes;
+use super::timeline::Timeline;
 use super::{Reply, Time};
 use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
@@ -58,7 +59,8 @@ pub(super) struct Spot {
     pub(super) call: CallId,
     pub(super) asker: Asker,
     pub(super) plan: Arc<Plan>,
-    pub(super) begun: Time,
+    /// When it came here, and what followed.
+    pub(super) times: Timeline,
     pub(super) deadline: Time,
     /// When the root's time limit passes.
     pub(super) until: Time,
@@ -79,7 +81,7 @@ pub(super) struct Spot {
 impl Spot {
     fn new(plan: Arc<Plan>) -> Spot {
         let call = CallId { root: 0, sequence: 0 };
-        let (begun, deadline, until) = Default::default();
+        let (times, deadline, until) = Default::default();
         let (own, answered, replies) = Default::default();
         let (asker, age, awaited) = (Asker::Parent(0), 0, 0);
         let (position, total) = (0, 0);
@@ -87,7 +89,7 @@ impl Spot {
             call,
             asker,
             plan,
-            begun,
+            times,
             deadline,
             until,
             age,
@@ -135,6 +137,11 @@ impl Spot {
         self.answered[index / 64] |= 1 << (index % 64);
         self.awaited -= 1;
         self.awaited == 0
+    }
+
+    /// Number of children that have not answered yet.
+    pub(super) fn awaited(&self) -> u32 {
+        self.awaited
     }
 
     /// The ids of the children that have not answered yet.

@@ -10,6 +10,7 @@ use gpc_trees::{Group, Groups, Id, TreeError, send_order};
 
 use super::call::{Call, Children, JobState, Origin, OwnPart, Step};
 use super::load::{Delayed, Unasked, WaitingWork};
+use super::recorder::{End, Ending};
 use super::retained_answers::RETENTION;
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
@@ -71,6 +72,11 @@ impl Node {
                 continue;
             }
             let Some(job) = next_job(me, call) else { continue };
+            match job.work {
+                Work::Func => call.times.func_begins(now),
+                Work::Callback { .. } => call.times.callback_begins(now),
+                Work::More(_) => {}
+            }
             self.run_queue.begin(class, job.call);
             self.emit(Output::Run(job));
         }
@@ -97,6 +103,9 @@ impl Node {
             OwnPart::Lent => Stage::Callback,
             _ => Stage::Func,
         };
+        if !matches!(result, JobResult::Taken(_) | JobResult::Deferred) {
+            call.times.function_ends(self.now);
+        }
         if !matches!(result, JobResult::Taken(_)) {
             self.pay_credit(slot);
         }
@@ -136,6 +145,9 @@ impl Node {
 
     fn answered_at(&mut self, slot: Slot, result: Result<Reply, Box<Reason>>) {
         let Some(call) = self.calls.get_mut(slot) else { return };
+        if matches!(call.own, OwnPart::Deferred | OwnPart::LentLater) {
+            call.times.function_ends(self.now);
+        }
         match (&call.own, result) {
             (OwnPart::Deferred | OwnPart::LentLater, Ok(reply)) => {
                 self.own_reply(slot, OwnPart::Ready(reply))
@@ -314,7 +326,7 @@ impl Node {
             partial: request.partial,
             limit: Duration::from_micros(whole_us(call.deadline.since(self.now))),
             left: call.until.since(self.now),
-            age: request.age.saturating_add(self.now.since(call.begun)),
+            age: request.age.saturating_add(self.now.since(call.times.came)),
             // Another parent that had this id before, or still has it without knowing, may have adopted its children.
             adopted: !fresh || call.partial.adopted,
             skipped,
@@ -336,6 +348,8 @@ impl Node {
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
+        call.times.last = Some((from, self.now));
+        self.recorder.child_answered(id, from, call.times.came, self.now);
         if call.request.partial {
             return self.partial_response(slot, index, answer);
         }
@@ -394,7 +408,8 @@ impl Node {
 
     /// Removes a call and reports its result.
     pub(super) fn end(&mut self, slot: Slot, answer: Answer) {
-        let Some(call) = self.remove(slot) else { return };
+        let end = if matches!(answer, Answer::Failed(_)) { End::Failed } else { End::Done };
+        let Some(call) = self.remove(slot, end) else { return };
         let id = call.request.call;
         match (&call.origin, answer) {
             (&Origin::Parent { id: to, .. }, answer) => {
@@ -408,11 +423,13 @@ impl Node {
         self.calls.recycle(call);
     }
 
-    /// Removes a call from every table.
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<Call>> {
+    /// Removes a call from every table, and records how it ended.
+    pub(super) fn remove(&mut self, slot: Slot, end: End) -> Option<Box<Call>> {
         self.pay_credit(slot);
         let call = self.calls.remove(slot)?;
         let id = call.request.call;
+        let ending = Ending { call: id, func: call.request.func, parent: call.parent(), end };
+        self.recorder.call_ended(&ending, &call.times, self.now);
         match call.late {
             true => self.deadlines.remove_late(call.due(), id),
             false => self.deadlines.remove(call.deadline, id),

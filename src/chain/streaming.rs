@@ -12,6 +12,7 @@ use gpc_trees::Id;
 
 use super::call::{Call, ChildAnswer, Origin, OwnPart};
 use super::gather::{over_level, over_limit};
+use super::recorder::End;
 use super::slot::Slot;
 use super::{Node, Output};
 use crate::wire::message::{Answer, Response};
@@ -103,7 +104,7 @@ impl Node {
                 && call.streaming.as_ref().is_none_or(|streaming| streaming.coming == 0)
         };
         if self.calls.get(slot).is_some_and(gone)
-            && let Some(call) = self.remove(slot)
+            && let Some(call) = self.remove(slot, End::Done)
         {
             self.calls.recycle(call);
         }

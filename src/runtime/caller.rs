@@ -10,7 +10,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,10 @@ impl Caller {
     /// Creates a caller whose calls have `left` as their default time limit.
     pub(super) fn until(host: Weak<dyn Host>, left: Duration) -> Caller {
         Caller { host, until: Instant::now().checked_add(left) }
+    }
+
+    pub(super) fn host(&self) -> Option<Arc<dyn Host>> {
+        self.host.upgrade()
     }
 
     /// The node's id; `None` if it has gone.

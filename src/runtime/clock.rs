@@ -25,11 +25,16 @@ impl Clock {
 
     /// Reads the time, which becomes the time of this turn.
     pub(super) fn now(&self) -> Time {
-        let since = self.begun.elapsed();
-        let now = Time::from_nanos(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()));
+        let now = self.reading();
         self.said.set(now);
         self.stands.set(true);
         now
+    }
+
+    /// Reads the time, and leaves that of this turn as it is: within a turn, limits of work hold.
+    pub(super) fn reading(&self) -> Time {
+        let since = self.begun.elapsed();
+        Time::from_nanos(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
     }
 
     /// The time of this turn.

@@ -11,7 +11,7 @@ use super::absent_peers::Absent;
 use super::change::Change;
 use super::completion::Completion;
 use super::events::Listener;
-use crate::chain::Start;
+use crate::chain::{Recording, Start};
 use crate::channel::Sender;
 
 /// A command.
@@ -33,6 +33,8 @@ pub(super) enum Command {
     Change { change: Change, answer: ChangeAnswer },
     /// Report the known ids.
     Members { answer: Sender<Vec<Id>> },
+    /// Report what the flight recorder has.
+    Recorder { answer: Report },
     /// Report what the node holds.
     #[cfg(feature = "snapshot")]
     Snapshot { answer: Sender<crate::snapshot::Snapshot> },
@@ -40,6 +42,15 @@ pub(super) enum Command {
     Listen(Listener),
     /// End the node: accept no more calls, and let those in flight end within this time.
     Shutdown { limit: Duration },
+}
+
+/// Passes what the flight recorder has to whoever asked.
+pub(super) struct Report(pub(super) Box<dyn FnOnce(Recording) + Send>);
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Report")
+    }
 }
 
 /// Sends the reply to the member that has announced a change. Dropped without a use, it sends a failure.

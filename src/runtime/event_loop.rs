@@ -491,6 +491,7 @@ impl EventLoop {
             Command::Change { change, answer } => self.change(change, answer),
             // Nobody may wait any more.
             Command::Members { answer } => drop(answer.send(self.connections.members())),
+            Command::Recorder { answer } => (answer.0)(self.recording()),
             // Nobody may wait any more.
             #[cfg(feature = "snapshot")]
             Command::Snapshot { answer } => drop(answer.send(self.snapshot())),

@@ -2,13 +2,15 @@
 
 use super::functions::Functions;
 use super::placement::Placement;
+use super::recorder_function;
 use crate::wire::message::Classes;
 
 /// Maximum number of named executors: a node has a few. A class is one of 64 bits, and the default workers are one
 /// class.
 pub(super) const EXECUTORS_MAX: usize = 63;
 
-/// The names of a node's executors. The class of each is its index, from 1 on.
+/// The names of a node's executors. The class of each is its index, from 1 on; the class behind them is that of the
+/// [recorder's function](recorder_function), which never waits behind another one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExecutorNames(pub(super) Vec<String>);
 
@@ -27,7 +29,14 @@ impl ExecutorNames {
     /// The classes of workers that run these functions. A function of an executor that this node lacks is rejected when
     /// it should run.
     pub(super) fn classes(&self, functions: &Functions, func: u64, callback: Option<u64>) -> Classes {
-        functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default())
+        let others =
+            || functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default());
+        self.recorder_class(func).unwrap_or_else(others)
+    }
+
+    /// The class of the recorder's function, if it is that.
+    pub(super) fn recorder_class(&self, func: u64) -> Option<Classes> {
+        (func == recorder_function::NUMBER).then(|| Classes { func: self.0.len() as u8 + 1, callback: 0 })
     }
 }
 

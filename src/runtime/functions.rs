@@ -18,6 +18,7 @@ use super::handles::{CallbackHandle, FuncHandle, Merges, number};
 use super::membership_function;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
+use super::recorder_function;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, DataReceiver, Factory, Streaming};
 use crate::chain::{JobResult, Reply};
@@ -122,13 +123,18 @@ struct Tables {
 }
 
 impl Default for Tables {
-    /// With the built-in function.
+    /// With the built-in functions.
     fn default() -> Tables {
-        let (name, code) =
-            (membership_function::NAME, Code::Deferring(Arc::new(membership_function::change)));
-        let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
-        let entry = Entry { name: name.into(), placement, spot: Spot::No, access, merging, code };
-        let entries = [(number(name), entry)].into_iter().collect();
+        let built_in: [(&str, Arc<DeferringFunc>); 2] = [
+            (membership_function::NAME, Arc::new(membership_function::change)),
+            (recorder_function::NAME, Arc::new(recorder_function::report)),
+        ];
+        let entries = built_in.into_iter().map(|(name, code)| {
+            let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
+            let code = Code::Deferring(code);
+            (number(name), Entry { name: name.into(), placement, spot: Spot::No, access, merging, code })
+        });
+        let entries = entries.collect();
         Tables { entries, trees: Registry::default() }
     }
 }
@@ -427,7 +433,8 @@ impl Functions {
 
     /// The registered names, in order, without those of [reductions](Self::reduction).
     pub fn names(&self) -> Vec<String> {
-        let own = |entry: &&Entry| &*entry.name != membership_function::NAME;
+        let built_in = [membership_function::NAME, recorder_function::NAME];
+        let own = |entry: &&Entry| !built_in.contains(&&*entry.name);
         let mut names: Vec<String> = self.read(|tables| {
             let entries = tables.entries.values().filter(own);
             entries

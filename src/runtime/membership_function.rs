@@ -1,6 +1,6 @@
 //! The built-in function that receives a change of the membership, which a member announces by a call.
 //!
-//! Source: docs/wire.md, "The built-in function".
+//! Source: docs/wire.md, "The built-in functions".
 
 use super::change::Change;
 use super::request::{Deferred, Request};

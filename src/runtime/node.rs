@@ -330,7 +330,6 @@ impl Node {
         Ok(())
     }
 
-    #[cfg(feature = "snapshot")]
     pub(super) fn front(&self) -> &Front {
         &self.front
     }

@@ -233,7 +233,10 @@ impl EventLoop {
         call: CallId,
         result: Result<(), Box<Reason>>,
     ) -> Option<()> {
-        let EventLoop { node, connections, .. } = self;
+        let EventLoop { node, connections, clock, .. } = self;
+        if node.records() {
+            node.spot_func_ended(clock.reading());
+        }
         let link = connections.links.table.link_mut(key)?;
         match node.spot_replied(call, result) {
             Ok((head, answer)) => link.outbox.own_response(&head, &answer),
@@ -268,6 +271,9 @@ impl EventLoop {
         result: Result<(), Box<Reason>>,
     ) -> Option<()> {
         let EventLoop { node, connections, outputs, clock, .. } = self;
+        if node.records() {
+            node.spot_func_ended(clock.reading());
+        }
         let send = |child: ToChild<'_>| connections.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, || clock.now(), send, outputs);
         let link = connections.links.table.link_mut(key)?;
@@ -376,6 +382,11 @@ impl EventLoop {
         result: Result<(), Box<Reason>>,
     ) {
         let EventLoop { node, connections, outputs, clock, .. } = self;
+        // A root that only watches has run nothing.
+        let watches = matches!(asker, Asker::Here { watch: true, .. });
+        if node.records() && !watches {
+            node.spot_func_ended(clock.reading());
+        }
         let mut children = 0;
         let relay = |child: ToChild<'_>| {
             children += 1;

@@ -25,7 +25,7 @@ use super::outcome::Outcome;
 use super::spreading::call_of;
 use super::waiting;
 use super::{AbsentPeers, Address, MembershipError, Peer};
-use crate::chain::PAUSE_MAX;
+use crate::chain::{PAUSE_MAX, Recording};
 use crate::hint::unlikely;
 use crate::wire::message::CallId;
 
@@ -397,6 +397,12 @@ impl PolledNode {
             self.progress(SLEEP_MAX)?;
         }
         Ok(())
+    }
+}
+
+impl PolledNode {
+    pub(super) fn recording(&self) -> Recording {
+        self.event_loop.recording()
     }
 }
 

@@ -29,6 +29,7 @@ impl Side {
         let me = self.id;
         let class = |placement: &_| self.executors.class(placement).unwrap_or_default();
         let (classes, merging) = self.functions.of_call(call.func, call.callback, call.watch, class)?;
+        let classes = self.executors.recorder_class(call.func.number()).unwrap_or(classes);
         if call.header.len() > HEADER_MAX {
             return Err(CallError::Header(call.header.len()));
         }

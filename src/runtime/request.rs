@@ -10,13 +10,13 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::caller::Caller;
 use super::change::Change;
-use super::command::{ChangeAnswer, Command};
+use super::command::{ChangeAnswer, Command, Report};
 use super::function_error::{self, FunctionError};
 use super::handles::{CallbackHandle, FuncHandle};
 use super::host::Host;
 use super::mailbox::Mailbox;
 use super::run::{LazyRun, Run};
-use crate::chain::{Input, Job, Reply, Time};
+use crate::chain::{Input, Job, Recording, Reply, Time};
 use crate::wire::short::{Particulars, PlanKey};
 use crate::wire::{self, CallContext, CallId, CauseKind, Reason, ReplyLimits};
 
@@ -330,6 +330,13 @@ impl<'a> Request<'a> {
         });
         // If the queue is full, the token is dropped, which sends a failure.
         let _ = self.host.mailbox().command(Command::Change { change, answer }, Duration::ZERO);
+    }
+
+    /// Asks the event loop for what the flight recorder has.
+    pub(super) fn report(&self, answer: impl FnOnce(Recording) + Send + 'static) {
+        let answer = Report(Box::new(answer));
+        // If the queue is full, the token in the answer is dropped, which sends a failure.
+        let _ = self.host.mailbox().command(Command::Recorder { answer }, Duration::ZERO);
     }
 
     /// Returns a token for a later reply: for a callback, for a func with phases that merges, and for the end of a

@@ -1,7 +1,7 @@
 //! Changes of the membership that one node announces to all others: a call of a built-in function, by which every
 //! member learns or forgets an id.
 //!
-//! Source: docs/wire.md, "The built-in function". The event loop carries out the change, as for
+//! Source: docs/wire.md, "The built-in functions". The event loop carries out the change, as for
 //! [`Node::learn`](super::Node::learn), and the id replies afterwards.
 
 use gpc_trees::Id;

@@ -26,6 +26,7 @@ pub mod reply_limits;
 pub mod report;
 pub mod short;
 pub mod shown;
+pub mod span;
 pub mod streaming_reply;
 pub mod subtree_reply;
 
@@ -42,3 +43,4 @@ pub use payload::Payload;
 pub use reply_limits::ReplyLimits;
 pub use report::Report;
 pub use shown::Shown;
+pub use span::Span;

@@ -35,6 +35,7 @@ mod pauses;
 mod peers;
 mod polled;
 mod raw;
+mod recorder;
 mod reductions;
 mod replies;
 mod rings;

@@ -1,0 +1,232 @@
+//! What a node has recorded, as typed records: the calls in flight, and the last ones that ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::call::{Call, JobState, OwnPart};
+use super::recorder::{AnswerRecord, CallRecord, End};
+use super::spots::{Asker, Spot};
+use super::timeline::Timeline;
+use super::{Node, Time};
+use crate::wire::CallId;
+
+/// Children that have not answered, named for each call: enough to see who is late.
+const AWAITED_MAX: usize = 64;
+
+/// What a call in flight waits for, or how it ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CallState {
+    /// The data of the request are arriving.
+    Data,
+    /// func waits for a free worker.
+    Queue,
+    /// func runs.
+    Func,
+    /// func has ended, and its reply is given later.
+    Deferred,
+    /// The request waits to be forwarded.
+    Forward,
+    /// Children have not answered.
+    Children,
+    /// callback waits for a free worker.
+    CallbackQueue,
+    /// callback runs.
+    Callback,
+    /// The answer has begun to go up, and the data of children's replies are arriving.
+    Streaming,
+    /// Ended: the whole subtree is done.
+    Done,
+    /// Ended: a part of the subtree of a partial call is missing.
+    Partial,
+    /// Ended: it failed here or below.
+    Failed,
+    /// Ended: it was cancelled, or its parent was lost.
+    Cancelled,
+    /// Ended: it was rejected before it began.
+    Refused,
+}
+
+impl CallState {
+    /// Every state, in the order of their numbers.
+    pub const ALL: [CallState; 14] = [
+        CallState::Data,
+        CallState::Queue,
+        CallState::Func,
+        CallState::Deferred,
+        CallState::Forward,
+        CallState::Children,
+        CallState::CallbackQueue,
+        CallState::Callback,
+        CallState::Streaming,
+        CallState::Done,
+        CallState::Partial,
+        CallState::Failed,
+        CallState::Cancelled,
+        CallState::Refused,
+    ];
+
+    /// Whether the call has ended at the id.
+    pub fn is_ended(self) -> bool {
+        self >= CallState::Done
+    }
+}
+
+/// What a node has recorded: see [`Node::recorder`](crate::Node::recorder).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Recording {
+    /// The node's id.
+    pub me: Id,
+    /// The last calls that ended here, in the order in which they ended, and then those in flight, the oldest first.
+    pub calls: Vec<RecordedCall>,
+}
+
+/// One call at one id. A duration without another origin counts from when the call came to this id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedCall {
+    /// Identifier of the call.
+    pub call: CallId,
+    /// Number of func: a hash of its name.
+    pub func: u64,
+    /// Name of func, if the node has registered it.
+    pub func_name: Option<Arc<str>>,
+    /// The parent; `None` if the call was started here.
+    pub parent: Option<Id>,
+    /// What the call waits for, or how it ended.
+    pub state: CallState,
+    /// How long ago the call came.
+    pub age: Duration,
+    /// When func began.
+    pub began: Option<Duration>,
+    /// When func had its reply.
+    pub ended: Option<Duration>,
+    /// How long callbacks have run, all together.
+    pub callbacks: Duration,
+    /// The child that answered last, and when.
+    pub last: Option<(Id, Duration)>,
+    /// The answers of children that are still recorded, and when they came.
+    pub answers: Vec<(Id, Duration)>,
+    /// When this id answered.
+    pub answered: Option<Duration>,
+    /// The first 64 children of a call in flight that have not answered.
+    pub awaited: Vec<Id>,
+    /// Number of children that have not answered.
+    pub awaited_count: u32,
+}
+
+impl RecordedCall {
+    /// How long the call has waited for what its [state](Self::state) says; for an ended call, how long ago it ended.
+    pub fn since(&self) -> Duration {
+        let begun = match self.state {
+            CallState::Func => self.began,
+            CallState::Deferred | CallState::Forward => self.ended,
+            CallState::Children => self.last.map(|(_, at)| at).max(self.ended),
+            CallState::CallbackQueue | CallState::Callback | CallState::Streaming => {
+                self.last.map(|(_, at)| at)
+            }
+            CallState::Data | CallState::Queue => None,
+            _ => self.answered,
+        };
+        self.age.saturating_sub(begun.unwrap_or_default())
+    }
+}
+
+impl Node {
+    /// What this node has recorded.
+    pub fn recording(&self, now: Time) -> Recording {
+        let mut answers = BTreeMap::<u64, Vec<(Id, Duration)>>::new();
+        for AnswerRecord { sequence, child, at } in self.recorder.answers() {
+            answers.entry(*sequence).or_default().push((*child, at.duration().unwrap_or_default()));
+        }
+        let spots = self.spots.iter().flat_map(|spots| spots.iter());
+        let mut in_flight: Vec<RecordedCall> = self.calls.iter().map(|call| of_call(call, now)).collect();
+        in_flight.extend(spots.map(|spot| of_spot(spot, now)));
+        in_flight.sort_by(|one, other| other.age.cmp(&one.age).then(one.call.cmp(&other.call)));
+        let me = self.config.me;
+        let ended = self.recorder.calls().map(|record| of_record(record, me, now));
+        let mut calls: Vec<RecordedCall> = ended.chain(in_flight).collect();
+        for call in &mut calls {
+            call.answers = answers.get(&call.call.sequence).cloned().unwrap_or_default();
+        }
+        Recording { me, calls }
+    }
+}
+
+fn of_times(call: CallId, func: u64, parent: Option<Id>, times: &Timeline, now: Time) -> RecordedCall {
+    let since = |at: Time| at.since(times.came);
+    RecordedCall {
+        call,
+        func,
+        func_name: None,
+        parent,
+        state: CallState::Children,
+        age: since(now),
+        began: times.began.map(since),
+        ended: times.ended.map(since),
+        callbacks: times.callbacks,
+        last: times.last.map(|(child, at)| (child, since(at))),
+        answers: Vec::new(),
+        answered: None,
+        awaited: Vec::new(),
+        awaited_count: 0,
+    }
+}
+
+fn of_call(call: &Call, now: Time) -> RecordedCall {
+    let request = &call.request;
+    let recorded = of_times(request.call, request.func, call.parent(), &call.times, now);
+    RecordedCall {
+        state: state(call),
+        awaited: call.awaited_ids().take(AWAITED_MAX).collect(),
+        awaited_count: u32::try_from(call.awaited).unwrap_or(u32::MAX),
+        ..recorded
+    }
+}
+
+fn of_spot(spot: &Spot, now: Time) -> RecordedCall {
+    let parent = match spot.asker {
+        Asker::Here { .. } => None,
+        Asker::Parent(parent) => Some(parent),
+    };
+    let recorded = of_times(spot.call, spot.plan.key().func(), parent, &spot.times, now);
+    let awaited = spot.awaited_ids().take(AWAITED_MAX).collect();
+    RecordedCall { awaited, awaited_count: spot.awaited(), ..recorded }
+}
+
+fn of_record(record: &CallRecord, me: Id, now: Time) -> RecordedCall {
+    let call = CallId { root: record.root, sequence: record.sequence };
+    let parent = Some(record.parent).filter(|parent| *parent != me);
+    let recorded = of_times(call, record.func, parent, &Timeline::since(record.came), now);
+    RecordedCall {
+        state: match record.end {
+            End::Done => CallState::Done,
+            End::Partial => CallState::Partial,
+            End::Failed => CallState::Failed,
+            End::Cancelled => CallState::Cancelled,
+            End::Refused => CallState::Refused,
+        },
+        began: record.began.duration(),
+        ended: record.ended.duration(),
+        callbacks: record.callbacks.duration().unwrap_or_default(),
+        last: record.last_at.duration().map(|at| (record.last, at)),
+        answered: record.answered.duration(),
+        ..recorded
+    }
+}
+
+/// What a call in the tables waits for.
+fn state(call: &Call) -> CallState {
+    match (&call.own, &call.job) {
+        (OwnPart::Pending | OwnPart::Taking(_), JobState::Running) => CallState::Func,
+        (OwnPart::Pending | OwnPart::Taking(_), JobState::Queued(_)) => CallState::Queue,
+        (OwnPart::Pending | OwnPart::Taking(_), JobState::Idle) => CallState::Data,
+        (OwnPart::Deferred, _) => CallState::Deferred,
+        (OwnPart::Given, _) => CallState::Streaming,
+        (OwnPart::Lent | OwnPart::LentLater, _) => CallState::Callback,
+        (OwnPart::Ready(_) | OwnPart::Failed, JobState::Queued(_)) => CallState::CallbackQueue,
+        (OwnPart::Ready(_) | OwnPart::Failed, _) if call.children.is_none() => CallState::Forward,
+        (OwnPart::Ready(_) | OwnPart::Failed, _) => CallState::Children,
+    }
+}
