@@ -32,6 +32,7 @@ pub(super) mod run_limit;
 #[cfg(feature = "bnr")]
 pub(super) mod run_output;
 mod target;
+mod trace;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
@@ -40,6 +41,7 @@ pub use copy::CopyArgs;
 pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
 pub use node::NodeArgs;
 pub use over::{HostChoice, OverArgs};
+pub use trace::{TraceArgs, TraceOutput};
 pub use trust::{SecretArgs, TrustArgs};
 
 use link::link_parser;
@@ -94,6 +96,8 @@ pub enum Command {
     Call(CallArgs),
     /// Run one node until SIGINT, SIGTERM or SIGHUP
     Node(NodeArgs),
+    /// Name the ids that the calls in flight of running nodes wait for
+    Trace(TraceArgs),
     /// Copy files to many hosts through a tree, or collect files from them
     Copy(CopyArgs),
     /// Draw a tree, or check a tree file

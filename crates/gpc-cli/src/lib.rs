@@ -20,7 +20,7 @@
 //! | `plugins` | libraries of `--load` |
 //! | `allocated` | the hosts of the job of a batch system |
 //! | `cause`, `by_host` | explains why a call failed; reasons with the names of their hosts |
-//! | `node` | `gpc node` |
+//! | `node`, `trace` | `gpc node`; `gpc trace`: what the calls of running nodes wait for |
 //! | `copy` | `gpc copy` |
 //! | `copy/send`, `collect`, `hosts` | sends files; collects files; the processes on the hosts |
 //! | `copy/receive`, `incoming`, `extent` | the functions of a host; a file that comes in; which bytes have come |
@@ -122,6 +122,7 @@ mod sim;
 pub mod started;
 mod stdout;
 mod suggestion;
+mod trace;
 mod tree;
 mod tree_choice;
 pub mod trust;
@@ -279,6 +280,7 @@ fn run(command: Command) -> CommandResult {
     match command {
         Command::Call(args) => call::run(&args),
         Command::Node(args) => node::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -19,3 +19,4 @@ mod memory;
 mod replies;
 mod size;
 pub(crate) mod support;
+mod traced;
