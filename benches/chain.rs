@@ -40,7 +40,8 @@ impl World {
                         self.waiting.push_back((id, Input::Ran { call, result: JobResult::Replied(reply) }));
                     }
                     Output::Finished { result, .. } => self.ended += u64::from(result.is_ok()),
-                    Output::Consumed { .. } | Output::Stopped(_) | Output::Abandon { .. } => {}
+                    Output::Consumed { .. } | Output::Stopped(_) => {}
+                    Output::ChildReply { .. } | Output::Abandon { .. } => {}
                 }
             }
         }

@@ -44,6 +44,8 @@
 //! | sums, minima and the like of arrays of numbers | [`Functions::reduction`], [`reduce`] |
 //! | one function that executes and merges | [`Functions::phased`] |
 //! | a reply later, from any thread or task | [`Functions::deferring`], [`Deferred`] |
+//! | its own data for each id | [`Call::scatter`] |
+//! | each reply as soon as it arrives | [`CallHandle::replies`] |
 //! | data processed while they arrive | [`Functions::streaming`], [`Streaming`], [`Call::forward_first`] |
 //! | a value that func leaves for the callbacks of its id | [`Request::set_context`] |
 //! | limits for the reply that one id writes | [`Call::reply_limits`], [`Request::reply_limits`] |
@@ -82,6 +84,37 @@
 //! assert_eq!(outcome.done().to_string(), "0,2-6");
 //! assert_eq!(outcome.status(1), Some(Status::Unreached));
 //! assert_eq!(outcome.cause(1).map(|cause| cause.kind), Some(CauseKind::Unreachable));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Broadcast, scatter, gather and reduce are calls, so they go on without lost ids as well:
+//!
+//! ```
+//! use chained_gpc::reduce::{Reduction, bytes_of};
+//! use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+//!
+//! let functions = Functions::new();
+//! let double = functions.func("double", |request, reply| {
+//!     let doubled: Vec<u64> = request.numbers::<u64>()?.iter().map(|number| 2 * number).collect();
+//!     reply.data = bytes_of(&doubled);
+//!     Ok(())
+//! })?;
+//! let sum = functions.reduction(Reduction::sum::<u64>())?;
+//! let mut nodes = LocalNodes::start(4, LinkKind::Unix, &functions)?;
+//! drop(nodes.take(1)); // It is lost.
+//! let run = |call: Call| nodes.root().call(call.ids(0..4).partial())?.wait();
+//!
+//! // Broadcast the same data, and gather the replies: the default.
+//! let gathered = run(Call::new(double).numbers(&[21_u64]))?;
+//! assert_eq!(*gathered.reply(3).expect("it is done").numbers::<u64>()?, [42]);
+//! // Scatter: each id gets its own part. The ids below the lost one get theirs.
+//! let parts: Vec<Vec<u8>> = (0..4_u64).map(|id| bytes_of(&[10 * id])).collect();
+//! let scattered = run(Call::new(double).scatter(parts.clone()))?;
+//! assert_eq!(*scattered.reply(3).expect("it is done").numbers::<u64>()?, [60]);
+//! // Reduce on the way up: 0 + 40 + 60.
+//! let reduced = run(Call::new(double).scatter(parts).callback(sum))?;
+//! assert_eq!(*reduced.numbers::<u64>()?, [100]);
+//! assert_eq!(reduced.never_reached().to_string(), "1");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -194,6 +227,7 @@
 //! | `frame` | frame header, kinds of frames, size limits |
 //! | `head`, `prefix`, `hello` | fixed parts of frames; limits, ids, shape and header of a request; the first frame |
 //! | `short` | short requests and replies: read in place, written from templates, no allocation |
+//! | `parts` | the data of a scatter call |
 //! | `payload` | a rope of bytes: data joined from parts without copying |
 //! | `body`, `body/read_range` | data that are complete or still arriving; the range that a read returns |
 //! | `body/chunk`, `spare` | memory of one body, reused; memory of a long body, reused for the next one |
@@ -236,6 +270,7 @@
 //! | `alone`, `plans` | fast path of an id without children; what equal calls have in common |
 //! | `short_replies`, `root_replies` | replies of a call on the fast path, at an id and at the root |
 //! | `recorder`, `timeline`, `recording` | flight recorder; times of a call in flight; both as typed records |
+//! | `child_replies` | replies of a root's children as they arrive |
 //! | `sizes`, `leaks` | limits of what is remembered; leak checks |
 //! | `seeded_hash` | hash for names that peers choose |
 //!
@@ -299,8 +334,10 @@
 //! | `front` | what both kinds of node have in common |
 //! | `functions`, `functions_error`, `handles` | the table of functions; its errors; handles from names |
 //! | `request`, `stream`, `function_error` | arguments of functions; streaming functions; errors of functions |
+//! | `arrays` | arrays of numbers as data |
 //! | `placement`, `access` | where a function runs; which callers may call it |
 //! | `call`, `caller`, `handle` | a call; a handle that makes calls; the call in flight |
+//! | `replies` | the replies of a call as they arrive |
 //! | `outcome`, `by_id`, `call_error` | results |
 //! | `row` | consecutive ids whose addresses follow a rule |
 //! | `link_kind` | the kinds of links on one machine |

@@ -91,7 +91,7 @@ fn written_and_read(event: Event, cuts: &[usize]) {
             in_segments(&event, cuts);
             // Writing a streaming body releases it, so it is written through a reader of its own. The comparison below
             // uses the other reader.
-            Message::Request(Request { data: request.data.fork(), ..Request::clone(request) }.into())
+            Message::Request(request.fork().into())
         }
         // Writing a streaming reply releases its data, so nothing is left to compare.
         Event::Response(Response { answer: Answer::Arriving(_), .. }) => return,
@@ -175,13 +175,13 @@ fn comes_back(event: &Event, bytes: &[u8], cuts: &[usize]) {
 /// Checks that a request whose data arrive while it is written is the same as one whose data are there.
 fn in_segments(event: &Event, cuts: &[usize]) {
     let Event::Request(request) = event else { return };
-    let (body, mut writer) = Body::arriving(request.data.len());
-    let again = Request { data: body, ..Request::clone(request) };
+    let (body, mut writer) = Body::arriving(request.body().len());
+    let again = Request::clone(request).with_body(body);
     let mut outbox = Outbox::new();
     outbox.grant(1);
     outbox.push(Message::Request(again.into()));
     let mut bytes = drain(&mut outbox, cuts);
-    for piece in pieces(&come(&request.data), cuts) {
+    for piece in pieces(&come(request.body()), cuts) {
         assert_eq!(writer.push(piece), piece.len());
         bytes.extend(drain(&mut outbox, cuts));
     }

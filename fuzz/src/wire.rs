@@ -196,7 +196,7 @@ pub fn same_request(one: &Request, two: &Request) -> bool {
     };
     let times = |request: &Request| (request.limit, request.age, request.left);
     let functions = |request: &Request| (request.call, request.func, request.callback, request.reply_limits);
-    let data = |request: &Request| (request.data.len(), come(&request.data));
+    let data = |request: &Request| (request.data.len(), request.body().len(), come(request.body()));
     functions(one) == functions(two)
         && flags(one) == flags(two)
         && times(one) == times(two)

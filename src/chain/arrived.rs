@@ -40,6 +40,12 @@ impl Arrived {
         self.replies.is_empty()
     }
 
+    /// The reply that arrived last from a child at this place, if it has not been taken.
+    pub(super) fn last_of(&self, place: u32) -> Option<&SubtreeReply> {
+        let left = &self.replies[self.taken..];
+        left.iter().rev().find(|(of, _)| *of == place).map(|(_, reply)| reply)
+    }
+
     /// The replies that have not been taken, in list order.
     pub(super) fn in_list_order(&mut self) -> &[PlacedReply] {
         let left = &mut self.replies[self.taken..];

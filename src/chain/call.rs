@@ -23,8 +23,8 @@ use crate::wire::{Coverage, Reason, Report, Request, Status};
 /// Origin of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
-    /// Started here.
-    Here { ticket: u64, watch: bool },
+    /// Started here. `followed` is whether the application gets the replies of the children as they arrive.
+    Here { ticket: u64, watch: bool, followed: bool },
     /// Sent by a parent, with `skipped` parents given up between it and this id. `credit_owed` is true until the
     /// request counts as consumed.
     Parent { id: Id, skipped: u32, credit_owed: bool },

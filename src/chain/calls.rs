@@ -187,7 +187,11 @@ mod tests {
 
     fn insert(calls: &mut Calls, sequence: u64) -> Slot {
         let request = Request::new(named(sequence), IdList::range(1..2));
-        calls.insert(Arc::new(request), Origin::Here { ticket: sequence, watch: false }, Time::default())
+        calls.insert(
+            Arc::new(request),
+            Origin::Here { ticket: sequence, watch: false, followed: false },
+            Time::default(),
+        )
     }
 
     proptest! {

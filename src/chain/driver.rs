@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Limits, Tree};
+use gpc_trees::{Group, Id, IdList, Limits, Tree};
 
 use super::{Heartbeat, Job, JobResult, Reply, Sizes, Time};
 use crate::wire::message::{Classes, Merging, SubtreeReply};
-use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, ReplyLimits, Report};
+use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Parts, Reason, ReplyLimits, Report};
 
 /// Configuration of a node.
 #[derive(Clone, Debug)]
@@ -114,8 +114,12 @@ pub struct Start {
     pub ids: IdList,
     /// Request header.
     pub header: Bytes,
-    /// Request data.
+    /// Request data; in a scatter call those of all ids, in list order.
     pub data: Body,
+    /// Scatter call: the length of each id's part of the data, in list order. The bytes are set at the start.
+    pub parts: Option<Box<Parts>>,
+    /// Whether the replies of the children are reported as they arrive: see [`Input::Follow`].
+    pub follow: bool,
 }
 
 impl Start {
@@ -137,6 +141,8 @@ impl Start {
             ids: IdList::range(0..0),
             header: Bytes::new(),
             data: Body::default(),
+            parts: None,
+            follow: false,
         }
     }
 }
@@ -153,6 +159,12 @@ pub enum Input {
     },
     /// The application cancels a call that it started.
     GiveUp {
+        /// The driver's name for the call.
+        ticket: u64,
+    },
+    /// The application takes the replies of a call that it started as they arrive: [`Output::ChildReply`] for each
+    /// child that has answered, and for each that answers from now on.
+    Follow {
         /// The driver's name for the call.
         ticket: u64,
     },
@@ -276,6 +288,18 @@ pub enum Output {
         /// The whole tree's reply (`None` if no reply was requested), or the failure.
         result: Result<Option<SubtreeReply>, Box<Failure>>,
         /// For a partial call that succeeded: the status of each id.
+        report: Option<Box<Report>>,
+    },
+    /// A child of a [followed](Input::Follow) call that was started here has answered, or is lost.
+    ChildReply {
+        /// The ticket of the call's start.
+        ticket: u64,
+        /// The child's place among the ids that execute, in tree order, and the number of ids that this is about: those
+        /// of its subtree, or of a lost child whose children are adopted, the child alone.
+        group: Group,
+        /// The reply of those that are done.
+        reply: SubtreeReply,
+        /// Of a partial call: the status of each.
         report: Option<Box<Report>>,
     },
     /// A call has ended here while its function is still running or has kept a token to answer later: the result will

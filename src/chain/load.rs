@@ -191,7 +191,7 @@ impl Load {
 
     /// Removes a waiting request whose data had no memory, and returns its parent.
     pub(super) fn take_refused(&mut self, call: CallId) -> Option<(Id, Delayed)> {
-        let is_refused = |it: &Delayed| it.request.call == call && it.request.data.is_refused();
+        let is_refused = |it: &Delayed| it.request.call == call && it.request.body().is_refused();
         let of = self.queues.iter().find(|(_, queue)| queue.requests.iter().any(is_refused));
         let parent = *of?.0;
         Some((parent, self.take_request(parent, call)?))

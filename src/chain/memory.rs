@@ -20,6 +20,9 @@ const CALL: u64 = 1 << 10;
 /// Size of a run of ids, in bytes, in the request and in the requests to children.
 const RUN: u64 = 16;
 
+/// Size of the length of an id's part in a scatter call, in bytes.
+const LENGTH: u64 = 8;
+
 /// Size of a child until it has answered, in bytes: its place, and its request.
 const CHILD: u64 = 512;
 
@@ -31,10 +34,11 @@ impl Node {
             _ => 0,
         };
         // Longer data have a share in their body.
-        let data = if request.data.len() <= SHORT_MAX as u64 { request.data.len() } else { 0 };
+        let data = if request.body().len() <= SHORT_MAX as u64 { request.body().len() } else { 0 };
+        let parts = request.parts.as_ref().map_or(0, |parts| LENGTH * u64::from(parts.count()));
         let runs = request.ids.runs().count() as u64;
         let mut share = self.config.memory.share();
-        match share.grow(CALL + RUN * runs + shape + request.header.len() as u64 + data) {
+        match share.grow(CALL + RUN * runs + shape + request.header.len() as u64 + data + parts) {
             true => Ok(Reservation { share, own: 0 }),
             false => Err(self.over_memory(Stage::Setup)),
         }
@@ -95,7 +99,7 @@ impl Node {
 
     /// Handles a request whose data had no memory, unless another parent sends them.
     pub(super) fn data_refused(&mut self, id: CallId, why: String) {
-        let refused = |call: &Call| call.request.data.is_refused();
+        let refused = |call: &Call| call.request.body().is_refused();
         if let Some(slot) = self.calls.find(id)
             && self.calls.get(slot).is_some_and(refused)
         {

@@ -57,6 +57,7 @@ mod alone;
 mod arrived;
 mod call;
 mod calls;
+mod child_replies;
 mod completed_calls;
 mod completed_partial_calls;
 mod deadlines;

@@ -98,6 +98,7 @@ impl Node {
         match input {
             Input::Start { ticket, start } => self.start(ticket, *start),
             Input::GiveUp { ticket } => self.give_up(ticket),
+            Input::Follow { ticket } => self.follow(ticket),
             Input::Message { from, message: Message::Request(request) } => self.request(from, request),
             Input::Message { from, message: Message::Response(Response { call, answer }) } => {
                 self.response(from, call, answer);

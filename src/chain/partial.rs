@@ -53,6 +53,7 @@ impl Node {
         call.add_cause(if groups.is_some() { cause } else { not_adopted(cause, parent, most) });
         let groups = groups.unwrap_or_default();
         let skipped = call.replace_lost(index, status, groups.len() as u32);
+        self.report_child(slot, index);
         parent.iter().for_each(|&parent| self.load.adopt(parent, groups.len() as u32));
         if !groups.is_empty() {
             self.ask_children(slot, groups, skipped, fresh);
@@ -93,6 +94,7 @@ impl Node {
         }
         // Only for a child that stays: the children of a lost one report for themselves.
         call.child_reports(index, report);
+        self.report_child(slot, index);
         self.advance(slot);
     }
 
@@ -143,7 +145,7 @@ impl Node {
             call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
             call.partial.adopted = true;
             // The old parent will not send the rest of the data.
-            call.request.data.follow(&request.data);
+            call.request.body().follow(request.body());
             self.advance(slot);
         }
     }
@@ -202,7 +204,7 @@ impl Node {
         }
         let children = call.answered_ids();
         match call.origin {
-            Origin::Here { ticket, watch } => {
+            Origin::Here { ticket, watch, .. } => {
                 self.release(id, &children);
                 let mut report = partial.report;
                 if let (true, Some(cause)) = (report.causes.is_empty(), too_late) {

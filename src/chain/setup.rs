@@ -23,7 +23,7 @@ impl Node {
     pub(super) fn start(&mut self, ticket: u64, start: Start) {
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
         self.next_sequence += 1;
-        let request = Arc::new(Request {
+        let request = Request {
             func: start.func,
             callback: start.callback,
             local: Local { merging: start.merging, classes: start.classes, ..Local::default() },
@@ -35,9 +35,10 @@ impl Node {
             left: start.limit,
             tree: Ok(start.tree),
             header: start.header,
-            data: start.data,
+            parts: start.parts,
             ..Request::new(call, start.ids)
-        });
+        };
+        let request = Arc::new(request.with_body(start.data));
         if let Err(cause) = self.admissible(&request).and_then(|()| self.fits_the_wire(&request)) {
             let mut coverage = self.refused(&request, Status::Unreached);
             if start.watch && !request.ids.is_empty() {
@@ -49,7 +50,15 @@ impl Node {
         }
         self.tickets.insert(ticket, call);
         let reservation = Reservation::of(&self.config.memory);
-        self.admit(request, Origin::Here { ticket, watch: start.watch }, reservation, self.now);
+        self.admit(
+            request,
+            Origin::Here { ticket, watch: start.watch, followed: false },
+            reservation,
+            self.now,
+        );
+        if start.follow {
+            self.follow(ticket);
+        }
     }
 
     /// Handles a request of a parent. It waits if earlier work of this parent waits.
@@ -183,14 +192,22 @@ impl Node {
             let message = format!("{calls} calls are in flight here already, the most this node takes");
             return refuse(CauseKind::Busy, message);
         }
+        if let Some(parts) = &request.parts
+            && (parts.count() != request.ids.len() || parts.len() != request.body().len())
+        {
+            let (count, ids) = (parts.count(), request.ids.len());
+            let (len, sum) = (request.body().len(), parts.len());
+            let message = format!("{count} parts of {sum} bytes for {ids} ids and {len} bytes of data");
+            return refuse(CauseKind::BadRequest, message);
+        }
         if request.header.len() > HEADER_MAX {
             let len = request.header.len();
             let message =
                 format!("a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data");
             return refuse(CauseKind::OverLimit, message);
         }
-        if request.data.len() > config.data_max {
-            let (len, most) = (request.data.len(), config.data_max);
+        let (len, most) = (request.body().len(), config.data_max);
+        if len > most {
             return refuse(CauseKind::OverLimit, format!("data of {len} bytes are over the limit of {most}"));
         }
         Ok(())
@@ -202,7 +219,7 @@ impl Node {
         match len > PREFIX_MAX as u64 {
             true => {
                 let message = format!(
-                    "limits, ids, shape and header of {len} bytes are over the limit of {PREFIX_MAX}"
+                    "limits, ids, shape, header and lengths of parts of {len} bytes are over the limit of {PREFIX_MAX}"
                 );
                 Err(Cause::new(self.config.me, Stage::Setup, CauseKind::OverLimit, message))
             }

@@ -91,7 +91,12 @@ impl Start {
         let short = self.header.len() + data.len() <= SHORT_MAX;
         // A root that watches no other id has no answer to wait for.
         let nobody = self.watch && self.ids.len() == 1;
-        let unusual = self.partial || !self.reply_limits.is_unlimited() || !short || nobody;
+        let unusual = self.partial
+            || self.follow
+            || self.parts.is_some()
+            || !self.reply_limits.is_unlimited()
+            || !short
+            || nobody;
         if unusual || self.ids.first() != Some(call.root) {
             return None;
         }
@@ -229,7 +234,7 @@ impl Node {
             let origin = match asker {
                 Asker::Here { ticket, watch } => {
                     node.tickets.insert(ticket, call);
-                    Origin::Here { ticket, watch }
+                    Origin::Here { ticket, watch, followed: false }
                 }
                 Asker::Parent(id) => Origin::Parent { id, skipped: 0, credit_owed: true },
             };
@@ -529,7 +534,7 @@ fn long_request(spot: &Spot) -> Option<Request> {
 
 fn origin(spot: &Spot) -> Origin {
     match spot.asker {
-        Asker::Here { ticket, watch } => Origin::Here { ticket, watch },
+        Asker::Here { ticket, watch } => Origin::Here { ticket, watch, followed: false },
         // Its request was consumed when func had run.
         Asker::Parent(id) => Origin::Parent { id, skipped: 0, credit_owed: false },
     }

@@ -311,6 +311,7 @@ impl Node {
     pub(super) fn send_request(&mut self, slot: Slot, group: Group, skipped: u32, fresh: bool) {
         let Some(call) = self.calls.get(slot) else { return };
         let request = &call.request;
+        let parts = request.parts.as_ref().map(|parts| Box::new(parts.slice(group)));
         // Built field by field: a clone would copy a list, a tree and the data only to overwrite them.
         let child = Request {
             call: request.call,
@@ -333,7 +334,8 @@ impl Node {
             tree: request.tree.as_ref().map(|tree| tree.subtree(group)).map_err(|unknown| *unknown),
             ids: request.ids.slice(group),
             header: request.header.clone(),
-            data: request.data.fork(),
+            data: parts.as_ref().map_or_else(|| request.data.fork(), |parts| parts.own()),
+            parts,
         };
         let to = child.ids.first().unwrap_or_default();
         self.emit(Output::Send { to, message: Message::Request(Arc::new(child)) });
@@ -387,6 +389,7 @@ impl Node {
         if let Err(cause) = room {
             return self.fail(slot, cause);
         }
+        self.report_child(slot, index);
         self.advance(slot);
     }
 

@@ -75,7 +75,7 @@ impl Link {
                 if !self.admit() {
                     return Err(self.too_many());
                 }
-                let grants = request.data.len() > WINDOW;
+                let grants = request.body().len() > WINDOW;
                 // It may complete data that a lost parent has begun to send.
                 let stirs = request.skipped > 0;
                 Heeded { grants, stirs, ..Heeded::message(from, Message::Request(request)) }

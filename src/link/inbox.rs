@@ -571,7 +571,7 @@ impl Inbox {
             let mut request = parse_prefix(head, *flags, prefix, Body::default(), &|id| context.tree(id))?;
             settle(&mut request, context);
             let (data, writer) = Body::arriving_in(head.data_len, usage(&request, context), &self.spare);
-            request.data = data;
+            request.set_body(data);
             events.push(Event::Request(Arc::new(request)));
             *body = RequestBody::Data(writer);
         }
@@ -658,11 +658,13 @@ fn settle(request: &mut Request, context: &dyn Context) {
 }
 
 /// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.
+/// The parts of a scatter call have readers that begin at different places, so they are retained.
 fn usage(request: &Request, context: &dyn Context) -> BodyUse {
+    let scatters = request.parts.as_ref().is_some_and(|parts| parts.count() > 1);
     let at_once = request.forward_first || request.ids.len() == 1;
     match context.streams(request.func) {
         false => BodyUse::Whole,
-        true if at_once && !request.partial => BodyUse::Passing,
+        true if at_once && !request.partial && !scatters => BodyUse::Passing,
         true => BodyUse::Retained,
     }
 }

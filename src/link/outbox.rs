@@ -27,7 +27,7 @@ use crate::wire::head::{
     AnswerKind, CallRef, ExtentRef, IdsForm, RequestHead, ResponseHead, WindowRef, emit_pause,
 };
 use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::prefix::{emit_prefix, request_head};
+use crate::wire::prefix::{emit_prefix, request_flags, request_head};
 use crate::wire::short::{SHORT_MAX, Template};
 use crate::wire::streaming_reply::{StreamingPart, StreamingReply};
 use crate::wire::{
@@ -220,7 +220,7 @@ impl Outbox {
         match message {
             Message::Request(request) => {
                 // What it waits for may be the end of other calls: nothing waits for it meanwhile.
-                request.data.waits(true);
+                request.body().waits(true);
                 self.waiting.push_back(request);
                 self.release();
             }
@@ -425,12 +425,12 @@ impl Outbox {
     }
 
     fn request(&mut self, request: &Request) {
-        request.data.waits(false);
+        request.body().waits(false);
         let head = request_head(request);
         let flags = request_flags(request);
         let form: IdsForm = head.ids_form;
         let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
-        if let (true, Some(data)) = (small, request.data.as_bytes()) {
+        if let (true, Some(data)) = (small, request.body().as_bytes()) {
             let length = RequestHead::LENGTH + head.prefix_len() as usize + data.len();
             return self.frame(Kind::Request, flags, length, |tail| {
                 head.emit(tail);
@@ -442,7 +442,7 @@ impl Outbox {
         head.emit(&mut fixed);
         let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
         emit_prefix(request, form, &mut prefix);
-        let data = Part::Body { body: request.data.clone(), read: 0, limit: WINDOW };
+        let data = Part::Body { body: request.body().clone(), read: 0, limit: WINDOW };
         let data = Some(data).filter(|_| head.data_len > 0);
         let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
         let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
@@ -626,17 +626,6 @@ impl Outbox {
         self.ready.extend(segment);
         self.queued += FRAME_HEADER + length;
     }
-}
-
-fn request_flags(request: &Request) -> u8 {
-    let bits = [
-        (request.reply_wanted, flags::REPLY_WANTED),
-        (request.forward_first, flags::FORWARD_FIRST),
-        (request.partial, flags::PARTIAL),
-        (request.adopted, flags::ADOPTED),
-        (!request.reply_limits.is_unlimited(), flags::REPLY_LIMITS),
-    ];
-    bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit)
 }
 
 impl Default for Outbox {

@@ -29,6 +29,8 @@ pub struct Call {
     pub(super) tree: CallTree,
     pub(super) header: Bytes,
     pub(super) data: Bytes,
+    /// One for each id of the list, in place of `data`.
+    pub(super) parts: Option<Vec<Bytes>>,
     pub(super) limit: Option<Duration>,
     pub(super) replies: bool,
     pub(super) reply_limits: ReplyLimits,
@@ -76,6 +78,7 @@ impl Call {
             tree: CallTree::Auto,
             header: Bytes::new(),
             data: Bytes::new(),
+            parts: None,
             limit: None,
             replies: true,
             reply_limits: ReplyLimits::UNLIMITED,
@@ -115,9 +118,36 @@ impl Call {
         self
     }
 
-    /// Sets the data of the request.
+    /// Sets the data of the request, the same for each id.
     pub fn data(mut self, data: impl Into<Bytes>) -> Call {
-        self.data = data.into();
+        (self.data, self.parts) = (data.into(), None);
+        self
+    }
+
+    /// Gives each id its own data instead: one part for each id of the [list](Self::ids), in the caller's order. A
+    /// caller that is not in the list has none.
+    ///
+    /// Each subtree receives its own parts only. They are copied once, when the call is made. In a
+    /// [partial](Self::partial) call each id retains the parts of its subtree until it has answered, for the case that
+    /// it adopts the children of a lost id.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+    ///
+    /// let functions = Functions::new();
+    /// let upper = functions.func("upper", |request, reply| {
+    ///     reply.data = request.data().to_ascii_uppercase();
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+    /// let call = Call::new(upper).ids(0..3).scatter(["ab", "", "c"]);
+    /// let outcome = nodes.root().call(call)?.wait()?;
+    /// assert_eq!(outcome.reply(0).expect("it is done").data, b"AB");
+    /// assert_eq!(outcome.reply(2).expect("it is done").data, b"C");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn scatter<P: Into<Bytes>>(mut self, parts: impl IntoIterator<Item = P>) -> Call {
+        (self.data, self.parts) = (Bytes::new(), Some(parts.into_iter().map(P::into).collect()));
         self
     }
 

@@ -58,6 +58,14 @@ pub enum CallError {
     /// The header is too long; nothing was sent.
     #[error("a header of {0} bytes is over the limit of {HEADER_MAX}: send it as data")]
     Header(usize),
+    /// A scatter call has another number of parts than ids; nothing was sent.
+    #[error("{parts} parts for {ids} ids: a scatter call has one part for each id of its list")]
+    Parts {
+        /// Number of parts.
+        parts: usize,
+        /// Number of ids in the caller's list.
+        ids: u32,
+    },
     /// The node's queue of calls is full at present; nothing was sent.
     #[error("the node is busy: its queue of calls is full; a polled node makes room in progress()")]
     Busy,
@@ -147,6 +155,7 @@ impl CallError {
     pub fn is_refusal(&self) -> bool {
         match self {
             CallError::Function(_) | CallError::Tree(_) | CallError::Header(_) => true,
+            CallError::Parts { .. } => true,
             CallError::Ids(_) | CallError::WatcherListed | CallError::Busy => true,
             CallError::Failed(_) | CallError::Ended | CallError::NotDriven => false,
             CallError::Deadlock(_) | CallError::Taken => false,

@@ -2,6 +2,7 @@
 //! task's waker.
 #![allow(clippy::disallowed_methods, reason = "a caller waits by the clock of its own thread")]
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use gpc_trees::Group;
 use tracing::error;
 
 use crate::chain::RootReply;
+use crate::wire::message::SubtreeReply;
 use crate::wire::{Failure, Report};
 
 /// A call that has not failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Success {
     /// `None` if no reply was requested.
     pub(super) reply: Option<RootReply>,
@@ -26,6 +29,24 @@ pub(super) struct Success {
 /// The result of a call; `None` if the node ended first.
 pub(super) type CallEnd = Option<Result<Success, Box<Failure>>>;
 
+/// What a child of the root has answered.
+#[derive(Debug)]
+pub(super) struct SubtreeAnswer {
+    /// Its place among the ids that execute, in tree order.
+    pub(super) group: Group,
+    pub(super) reply: SubtreeReply,
+    /// Of a partial call.
+    pub(super) report: Option<Box<Report>>,
+}
+
+/// The next event for a caller that takes the replies as they arrive.
+#[derive(Debug)]
+pub(super) enum NextReply {
+    Child(SubtreeAnswer),
+    /// The call has ended; its result is left for the handle.
+    End(CallEnd),
+}
+
 /// The completion of one call.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
@@ -33,6 +54,8 @@ pub(super) struct Completion {
     changed: Condvar,
     /// Whether the caller has cancelled the call: then a call that has not begun never begins.
     given_up: AtomicBool,
+    /// Whether the caller takes the replies as they arrive.
+    followed: AtomicBool,
 }
 
 /// A continuation of a call.
@@ -41,6 +64,8 @@ pub(super) type Continuation = Box<dyn FnOnce(CallEnd) + Send>;
 #[derive(Default)]
 struct State {
     ended: Option<CallEnd>,
+    /// Answers of children, of a call whose replies are taken as they arrive: at most one of each child.
+    answers: VecDeque<SubtreeAnswer>,
     waker: Option<Waker>,
     /// Whether a thread waits: a wake-up without a waiting thread would still be a system call.
     awaited: bool,
@@ -53,7 +78,23 @@ impl fmt::Debug for State {
     }
 }
 
+impl State {
+    fn next_reply(&mut self) -> Option<NextReply> {
+        match self.answers.pop_front() {
+            Some(answer) => Some(NextReply::Child(answer)),
+            None => self.ended.clone().map(NextReply::End),
+        }
+    }
+}
+
 impl Completion {
+    /// Stores the answer of a child.
+    pub(super) fn child_answered(&self, answer: SubtreeAnswer) {
+        let mut state = self.state();
+        state.answers.push_back(answer);
+        self.notify(state);
+    }
+
     /// Completes the call.
     pub(super) fn complete(&self, ended: CallEnd) {
         let mut state = self.state();
@@ -62,6 +103,11 @@ impl Completion {
             return run_continuation(continuation, ended);
         }
         state.ended = Some(ended);
+        self.notify(state);
+    }
+
+    /// Wakes the caller, however it waits.
+    fn notify(&self, mut state: MutexGuard<'_, State>) {
         let (waker, awaited) = (state.waker.take(), state.awaited);
         drop(state);
         if awaited {
@@ -99,6 +145,38 @@ impl Completion {
         self.given_up.load(Ordering::SeqCst)
     }
 
+    /// Records that the caller takes the replies as they arrive; returns true the first time.
+    pub(super) fn follow(&self) -> bool {
+        !self.followed.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether the caller takes the replies as they arrive.
+    pub(super) fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::SeqCst)
+    }
+
+    /// Takes the next answer of a child; after them the result, which stays.
+    pub(super) fn next_reply(&self) -> Option<NextReply> {
+        self.state().next_reply()
+    }
+
+    /// Like [`next_reply`](Self::next_reply); registers `waker` if there is nothing yet.
+    pub(super) fn next_reply_or_wake(&self, waker: &Waker) -> Option<NextReply> {
+        self.take_from(waker, State::next_reply)
+    }
+
+    /// Waits for the next answer of a child, or the result. It ends with the call, which has a time limit.
+    pub(super) fn wait_for_reply(&self) -> NextReply {
+        let mut state = self.state();
+        loop {
+            if let Some(next) = state.next_reply() {
+                return next;
+            }
+            state.awaited = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Takes the result, if there is one; it can be taken once.
     pub(super) fn take(&self) -> Option<CallEnd> {
         self.state().ended.take()
@@ -106,12 +184,16 @@ impl Completion {
 
     /// Takes the result, if there is one; otherwise registers `waker`.
     pub(super) fn take_or_wake(&self, waker: &Waker) -> Option<CallEnd> {
+        self.take_from(waker, |state| state.ended.take())
+    }
+
+    fn take_from<T>(&self, waker: &Waker, take: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
         let mut state = self.state();
-        let ended = state.ended.take();
-        if ended.is_none() {
+        let taken = take(&mut state);
+        if taken.is_none() {
             state.waker = Some(waker.clone());
         }
-        ended
+        taken
     }
 
     /// Waits for the result, at most `limit`.

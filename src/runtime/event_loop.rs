@@ -18,7 +18,7 @@ use tracing::debug;
 use super::alarm::{ALARM, Alarm};
 use super::clock::Clock;
 use super::command::Command;
-use super::completion::Success;
+use super::completion::{SubtreeAnswer, Success};
 use super::connections::{Connections, LISTENER};
 use super::executor::Executor;
 use super::loop_state::{Idle, Looking, OwnCalls, Turn, UNBOUNDED};
@@ -415,7 +415,10 @@ impl EventLoop {
             let Ok(input) = self.slots.results.try_recv() else { break };
             self.turn.done += 1;
             self.executor.heed(&input);
-            self.apply(input);
+            match input {
+                Input::Follow { ticket } => self.follow(ticket),
+                input => self.apply(input),
+            }
         }
         // What is asked of calls that are still to be started comes behind them.
         if self.calls.started.is_empty() {
@@ -457,7 +460,8 @@ impl EventLoop {
             Command::Start { start, completion, .. } if completion.is_given_up() => {
                 completion.complete(Some(Err(self.node.given_up(&start))));
             }
-            Command::Start { ticket, start, completion } => {
+            Command::Start { ticket, mut start, completion } => {
+                start.follow = completion.is_followed();
                 self.calls.completions.insert(ticket, completion);
                 self.start(ticket, start);
             }
@@ -502,6 +506,25 @@ impl EventLoop {
                     self.ending = Ending::Finishing(self.clock.time().plus(limit));
                 }
             }
+        }
+    }
+
+    /// The caller takes the replies of a call as they arrive.
+    #[cold]
+    fn follow(&mut self, ticket: u64) {
+        self.take_in_starts();
+        if self.node.has_started(ticket) {
+            self.apply(Input::Follow { ticket });
+        } else if self.calls.completions.contains_key(&ticket) {
+            self.calls.to_follow.push(ticket);
+        }
+    }
+
+    /// Continues with the calls that the chain did not know when their callers wanted to follow them.
+    #[cold]
+    pub(super) fn follow_started(&mut self) {
+        for ticket in std::mem::take(&mut self.calls.to_follow) {
+            self.follow(ticket);
         }
     }
 
@@ -551,6 +574,11 @@ impl EventLoop {
             Output::Stopped(call) => self.executor.stop(call),
             Output::Consumed { from } => self.connections.links.consumed(from),
             Output::Abandon { peer } => self.connections.abandon(self.clock.time(), peer),
+            Output::ChildReply { ticket, group, reply, report } => {
+                if let Some(completion) = self.calls.completions.get(&ticket) {
+                    completion.child_answered(SubtreeAnswer { group, reply, report });
+                }
+            }
             Output::Finished { ticket, call, result, report } => {
                 self.finish(ticket, call, result.map(|reply| reply.map(RootReply::Aggregated)), report);
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::call_error::{CallError, CallFailure};
 use super::command::Command;
-use super::completion::{CallEnd, Completion};
+use super::completion::{CallEnd, Completion, NextReply};
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::Outcome;
 use super::plan::Plan;
@@ -48,9 +48,9 @@ use crate::chain::{Input, Start};
 #[must_use = "dropping a handle cancels its call: wait for it, or detach it"]
 pub struct CallHandle {
     ticket: u64,
-    completion: Arc<Completion>,
+    pub(super) completion: Arc<Completion>,
     mailbox: Arc<Mailbox>,
-    plan: Option<Plan>,
+    pub(super) plan: Option<Plan>,
     /// Whether the node is a polled one: only the thread that has started the call drives it.
     polled: bool,
 }
@@ -182,6 +182,33 @@ impl CallHandle {
     /// can still be awaited. Never blocks.
     pub fn cancel(&self) {
         give_up(&self.completion, &self.mailbox, self.ticket);
+    }
+
+    /// Asks the event loop for the answers of the children as they arrive.
+    pub(super) fn follow(&self) {
+        if self.plan.as_ref().is_some_and(|plan| plan.replies && !plan.merged) && self.completion.follow() {
+            self.mailbox.result(Input::Follow { ticket: self.ticket });
+        }
+    }
+
+    /// Whether the outcome has not been taken.
+    pub(super) fn is_open(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// Waits for the next answer of a child, or for the end of the call.
+    pub(super) fn wait_for_reply(&self) -> Result<NextReply, CallError> {
+        if let Some(next) = self.completion.next_reply() {
+            return Ok(next);
+        }
+        if self.polled {
+            return Err(CallError::NotDriven);
+        }
+        let plan = self.plan.as_ref().ok_or(CallError::Taken)?;
+        let waits = waiting::begin(&self.mailbox, self.ticket, plan, None)?;
+        let next = self.completion.wait_for_reply();
+        drop(waits);
+        Ok(next)
     }
 
     /// Returns a value that cancels the call while another thread has its handle, for example to wait for it.

@@ -79,6 +79,8 @@ pub(super) struct OwnCalls {
     pub(super) completions: HashMap<u64, Arc<Completion>, QuickHash>,
     /// Why ids are absent that somebody waits for.
     pub(super) reasons: Reasons,
+    /// Followed calls whose func runs outside the loop, before the chain knows them.
+    pub(super) to_follow: Vec<u64>,
     /// Room for the ids of a call that starts.
     pub(super) ids_room: Vec<u8>,
     /// How many children the last call went to that was started on the fast path.

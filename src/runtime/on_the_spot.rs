@@ -333,7 +333,7 @@ impl EventLoop {
         if likely(self.short.waiting.is_empty()) && self.start_on_the_spot(ticket, &start) {
             return;
         }
-        let usual = !start.watch && !start.partial;
+        let usual = !start.watch && !start.partial && !start.follow && start.parts.is_none();
         let data = start.data.as_bytes().filter(|_| usual).map(Cow::into_owned);
         match data {
             Some(data) if self.goes_outside(start.func) => {

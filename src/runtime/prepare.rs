@@ -1,7 +1,9 @@
 //! Checks a call before anything is sent, and makes the start for the chain and the caller's record.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gpc_trees::{Id, IdList, Ids, IdsError};
 
 use super::call::{Call, CallTree};
@@ -10,8 +12,11 @@ use super::handles::CallbackHandle;
 use super::plan::Plan;
 use super::side::Side;
 use crate::chain::Start;
-use crate::wire::Body;
 use crate::wire::frame::HEADER_MAX;
+use crate::wire::{Body, Parts};
+
+/// The part of an id that has none.
+static NOTHING: Bytes = Bytes::new();
 
 /// Default time limit of a call: long enough for work, short enough that no user takes it for a hang.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -33,9 +38,12 @@ impl Side {
         if call.header.len() > HEADER_MAX {
             return Err(CallError::Header(call.header.len()));
         }
-        let (ids, asked) = lists(call.watch, call.ids, me)?;
+        let Lists { ids, asked, is_root_added } = lists(call.watch, call.ids, me)?;
         let (tree, ids) = match call.tree {
-            CallTree::Auto => self.auto_tree.choose(ids, call.data.len(), call.forward_first, &self.limits),
+            CallTree::Auto => {
+                let bytes = call.parts.as_deref().map_or(call.data.len(), mean_len);
+                self.auto_tree.choose(ids, bytes, call.forward_first, &self.limits)
+            }
             CallTree::Split(tree) => (tree, ids),
             CallTree::Layout(layout) => (layout.tree(), layout.apply(&ids)?),
         };
@@ -43,6 +51,10 @@ impl Side {
         let phased = call.func.is_phased().then_some(call.func.number());
         let callback = call.callback.map(CallbackHandle::number).or(phased);
         let executing = if call.watch { ids.slice(rest(&ids)) } else { ids.clone() };
+        let (data, parts) = match call.parts {
+            None => (call.data, None),
+            Some(parts) => scattered(parts, &ids, &asked, is_root_added)?,
+        };
         let merged = callback.is_some() && call.replies;
         let (func, replies) = (call.func.number(), call.replies);
         let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0 };
@@ -59,15 +71,25 @@ impl Side {
             tree,
             ids,
             header: call.header,
-            data: Body::whole(call.data),
+            data: Body::whole(data),
+            parts,
             ..Start::new(call.func.number())
         };
         Ok((start, plan))
     }
 }
 
-/// Returns the list with the root first, and the list in the caller's order.
-fn lists(watch: bool, asked: Ids, me: Id) -> Result<(IdList, IdList), CallError> {
+/// The ids of a call.
+struct Lists {
+    /// The root first.
+    ids: IdList,
+    /// Those that execute, in the caller's order.
+    asked: IdList,
+    /// Whether the root executes, though the caller's list lacks it.
+    is_root_added: bool,
+}
+
+fn lists(watch: bool, asked: Ids, me: Id) -> Result<Lists, CallError> {
     let asked = asked.list()?;
     if asked.is_empty() {
         return Err(IdsError::Empty.into());
@@ -81,8 +103,42 @@ fn lists(watch: bool, asked: Ids, me: Id) -> Result<(IdList, IdList), CallError>
         return Err(IdsError::TooMany.into());
     }
     let ids = asked.with_first(me);
-    let asked = if watch || listed { asked } else { ids.clone() };
-    Ok((ids, asked))
+    let is_root_added = !watch && !listed;
+    let asked = if is_root_added { ids.clone() } else { asked };
+    Ok(Lists { ids, asked, is_root_added })
+}
+
+/// Length of an average part, for the choice of a tree.
+fn mean_len(parts: &[Bytes]) -> usize {
+    parts.iter().map(Bytes::len).sum::<usize>() / parts.len().max(1)
+}
+
+/// Puts the parts of a scatter call, which are in the caller's order, into the order of the tree: returns the data and
+/// the length of each part. `is_root_added` is whether the first of `asked` has no part.
+fn scattered(
+    parts: Vec<Bytes>,
+    ids: &IdList,
+    asked: &IdList,
+    is_root_added: bool,
+) -> Result<(Bytes, Option<Box<Parts>>), CallError> {
+    let expected = asked.len() - u32::from(is_root_added);
+    if parts.len() != expected as usize {
+        return Err(CallError::Parts { parts: parts.len(), ids: expected });
+    }
+    let added = is_root_added.then(Bytes::new);
+    let of_asked = || added.iter().chain(&parts);
+    let in_order: Vec<&Bytes> = if ids == asked {
+        of_asked().collect()
+    } else {
+        let of_ids: HashMap<Id, &Bytes> = asked.iter().zip(of_asked()).collect();
+        // A root that only watches has no part.
+        ids.iter().map(|id| of_ids.get(&id).copied().unwrap_or(&NOTHING)).collect()
+    };
+    let mut data = Vec::with_capacity(in_order.iter().map(|part| part.len()).sum());
+    in_order.iter().for_each(|part| data.extend_from_slice(part));
+    let lengths = Parts::of_lengths(in_order.iter().map(|part| part.len() as u64));
+    // Lengths of bytes in memory have a sum, and there are no more than ids.
+    Ok((data.into(), lengths.map(Box::new)))
 }
 
 /// All ids but the first.

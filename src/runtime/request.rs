@@ -215,20 +215,20 @@ impl<'a> Request<'a> {
 
     /// The handle of func, which each id of the call executes.
     pub fn func(&self) -> FuncHandle {
-        let (func, merges) = self.numbers();
+        let (func, merges) = self.function_numbers();
         FuncHandle::of_number(func, merges == Some(func))
     }
 
     /// The handle of the callback that merges the replies; `None` for the default aggregation, and for a func with
     /// phases, which merges them itself.
     pub fn callback(&self) -> Option<CallbackHandle> {
-        let (func, merges) = self.numbers();
+        let (func, merges) = self.function_numbers();
         merges.filter(|merges| *merges != func).map(CallbackHandle::of_number)
     }
 
     /// The name of func; `None` at a root that only watches and has not registered func.
     pub fn func_name(&self) -> Option<Arc<str>> {
-        self.host.name(self.numbers().0)
+        self.host.name(self.function_numbers().0)
     }
 
     /// The name of the [callback](Self::callback).
@@ -237,7 +237,7 @@ impl<'a> Request<'a> {
     }
 
     /// The numbers of func and of the function that merges.
-    fn numbers(&self) -> (u64, Option<u64>) {
+    fn function_numbers(&self) -> (u64, Option<u64>) {
         match self.of {
             RequestForm::Job { request, .. } => (request.func, request.callback),
             RequestForm::Short { plan, .. } => (plan.func(), plan.callback()),

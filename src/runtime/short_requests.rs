@@ -10,6 +10,7 @@ use super::event_loop::EventLoop;
 use super::functions::Entry;
 use super::short_jobs::{ShortJob, ShortRan, ShortSource, WAITING_MAX};
 use crate::chain::{Begun, Input, Reply};
+use crate::hint::unlikely;
 use crate::link::Phase;
 use crate::link::peering::LinkKey;
 use crate::wire::CallId;
@@ -77,6 +78,9 @@ impl EventLoop {
             }
         }
         self.calls.ids_room = room;
+        if unlikely(!self.calls.to_follow.is_empty()) {
+            self.follow_started();
+        }
     }
 
     /// The function of a short request runs on while the node does: the call takes the general path.
@@ -92,6 +96,9 @@ impl EventLoop {
         }
         self.node.spot_overran(job.source.asker(), request, job.begun, &mut self.outputs);
         self.settle();
+        if unlikely(!self.calls.to_follow.is_empty()) {
+            self.follow_started();
+        }
     }
 
     fn is_up(&self, key: LinkKey, parent: Id) -> bool {

@@ -15,10 +15,12 @@ mod chunk;
 mod extent;
 mod passing;
 mod read_range;
+mod span;
 mod spare;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -32,6 +34,7 @@ use self::chunk::Pool;
 use self::extent::Extents;
 use self::passing::Passing;
 use self::read_range::read_range;
+use self::span::Span;
 use super::budget::Counted;
 use super::frame::{SEGMENT, WINDOW};
 use super::payload::Payload;
@@ -44,6 +47,8 @@ pub struct Body(Repr);
 enum Repr {
     Whole(Bytes),
     Arriving(Arc<Reader>),
+    /// A range of an arriving body, with a reader of its own.
+    Part(Arc<(Body, Span)>),
 }
 
 /// How the bytes of an arriving body are used.
@@ -248,12 +253,33 @@ impl Body {
         match &self.0 {
             Repr::Whole(_) => self.clone(),
             Repr::Arriving(reader) => reader.body.reader(),
+            Repr::Part(part) => Body(Repr::Part(Arc::new((part.0.fork(), part.1)))),
+        }
+    }
+
+    /// Returns the bytes of a range as a body; they are shared, and may still be arriving. The body must not be
+    /// [`Passing`](BodyUse::Passing). A range beyond the end is cut off.
+    pub fn part(&self, range: Range<u64>) -> Body {
+        debug_assert!(
+            self.usage() != BodyUse::Passing,
+            "its reader would hold up all bytes before the range"
+        );
+        let span = Span::within(range, self.len());
+        match &self.0 {
+            // It need not wait for others.
+            _ if span.len() == 0 => Body::default(),
+            Repr::Whole(bytes) => Body::whole(bytes.slice(span.range(bytes.len()))),
+            _ => Body(Repr::Part(Arc::new((self.fork(), span)))),
         }
     }
 
     /// Marks all bytes before `offset` as read by this reader; bytes that no other reader needs are dropped.
     pub fn passed(&self, offset: u64) {
-        let Repr::Arriving(reader) = &self.0 else { return };
+        let reader = match &self.0 {
+            Repr::Whole(_) => return,
+            Repr::Arriving(reader) => reader,
+            Repr::Part(part) => return part.0.passed(part.1.outer(offset)),
+        };
         let mut received = reader.body.received();
         let from = reader.place.load(Ordering::Relaxed);
         let to = match &*received {
@@ -278,6 +304,7 @@ impl Body {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
             Repr::Arriving(reader) => reader.place.load(Ordering::Relaxed),
+            Repr::Part(part) => part.1.inner(part.0.taken()),
         }
     }
 
@@ -297,18 +324,18 @@ impl Body {
         match &self.0 {
             Repr::Whole(_) => BodyUse::Whole,
             Repr::Arriving(reader) => reader.body.usage,
+            Repr::Part(part) => part.0.usage(),
         }
     }
 
     /// Whether func can take data: the whole body, or, if it takes the bytes as they arrive, any unread bytes.
     pub fn is_due(&self) -> bool {
-        match &self.0 {
-            Repr::Arriving(reader) if reader.body.usage != BodyUse::Whole => {
+        match self.usage() {
+            BodyUse::Whole => self.is_whole(),
+            BodyUse::Retained | BodyUse::Passing => {
                 let arrived = self.arrived();
-                !self.is_refused()
-                    && (arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len())
+                !self.is_refused() && (arrived > self.taken() || arrived == self.len())
             }
-            _ => self.is_whole(),
         }
     }
 
@@ -337,7 +364,7 @@ impl Body {
     /// The body that this one follows.
     fn instead(&self) -> Option<&Body> {
         match &self.0 {
-            Repr::Whole(_) => None,
+            Repr::Whole(_) | Repr::Part(_) => None,
             Repr::Arriving(reader) => reader.body.instead.get(),
         }
     }
@@ -345,6 +372,7 @@ impl Body {
     /// Whether there was no memory for it, and no other sender supplies it.
     pub fn is_refused(&self) -> bool {
         match (&self.0, self.instead()) {
+            (Repr::Part(part), _) => part.0.is_refused(),
             (_, Some(followed)) => followed.is_refused(),
             (Repr::Whole(_), None) => false,
             (Repr::Arriving(reader), None) => matches!(*reader.body.received(), Received::Refused(_)),
@@ -356,6 +384,7 @@ impl Body {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
             Repr::Arriving(reader) => reader.body.announced,
+            Repr::Part(part) => part.1.len(),
         }
     }
 
@@ -379,6 +408,7 @@ impl Body {
                 Received::Refused(_) if reader.body.instead.get().is_some() => 0,
                 received => received.len(),
             },
+            Repr::Part(part) => part.1.inner(part.0.arrived()),
         }
     }
 
@@ -398,6 +428,10 @@ impl Body {
                 Received::Parts(payload) => Some(Cow::Owned(payload.to_bytes())),
                 Received::Passing(_) => None,
             },
+            Repr::Part(part) => {
+                let base = part.0.as_bytes()?;
+                Some(Cow::Owned(base.slice(part.1.range(base.len()))))
+            }
         }
     }
 
@@ -440,6 +474,10 @@ impl Body {
                 Received::Whole(bytes) => bytes.slice(read_range(bytes.len(), offset, max)),
                 Received::Parts(payload) => payload.read(offset, max),
                 Received::Passing(passing) => passing.read(offset, max),
+            },
+            Repr::Part(part) => match part.1.left(offset, max) {
+                0 => Bytes::new(),
+                max => part.0.read(part.1.outer(offset), max),
             },
         }
     }

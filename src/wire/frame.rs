@@ -112,6 +112,7 @@ impl Kind {
                     | flags::PARTIAL
                     | flags::ADOPTED
                     | flags::REPLY_LIMITS
+                    | flags::SCATTER
             }
             Kind::Segment | Kind::Window => flags::OF_RESPONSE,
             Kind::Hello => flags::RINGS | flags::EXTENTS,
@@ -136,6 +137,8 @@ pub mod flags {
     pub const ADOPTED: u8 = 8;
     /// REQUEST: the body begins with limits for what one id writes.
     pub const REPLY_LIMITS: u8 = 16;
+    /// REQUEST: the data are one part for each id of the slice, and the lengths of the parts follow the header.
+    pub const SCATTER: u8 = 64;
     /// SEGMENT, WINDOW: belongs to a response, not to a request.
     pub const OF_RESPONSE: u8 = 1;
 }

@@ -8,7 +8,7 @@ use gpc_trees::Id;
 use super::frame::{
     EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, flags, zero,
 };
-use super::{CallId, ReplyLimits};
+use super::{CallId, Parts, ReplyLimits};
 
 /// Encoding of the ids of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +56,8 @@ pub struct RequestHead {
     pub data_len: u64,
     /// Whether the body begins with limits for replies; a flag of the frame.
     pub has_reply_limits: bool,
+    /// Whether the data are a part for each id, whose lengths follow the header; a flag of the frame.
+    pub has_parts: bool,
     /// Time left of the call's limit.
     pub limit: Duration,
     /// Time since the call began, as far as known.
@@ -98,6 +100,7 @@ impl RequestHead {
             header_len: fields.u32(),
             data_len: fields.u64(),
             has_reply_limits: flags & flags::REPLY_LIMITS != 0,
+            has_parts: flags & flags::SCATTER != 0,
             limit: Duration::from_micros(fields.u64()),
             shape_count: fields.u32(),
             age: Duration::from_millis(fields.u32().into()),
@@ -105,12 +108,19 @@ impl RequestHead {
             left: Duration::from_millis(fields.u32().into()),
             total: fields.u32(),
         };
+        if head.has_parts && ids_form == IdsForm::Runs {
+            return Err(bad(
+                "ids form",
+                form.into(),
+                "1, listed ids, where each id has its own part of the data",
+            ));
+        }
         if head.header_len as usize > HEADER_MAX {
             return Err(bad("header length", head.header_len.into(), "at most 65535"));
         }
         if head.prefix_len() > PREFIX_MAX as u64 {
             return Err(bad(
-                "length of limits, ids, shape and header",
+                "length of limits, ids, shape, header and lengths of parts",
                 head.prefix_len(),
                 "at most 67108864",
             ));
@@ -143,11 +153,16 @@ impl RequestHead {
         put_words(&words.as_flattened()[..Self::LENGTH / 4], out);
     }
 
-    /// Length of limits, ids, shape and header together, in bytes.
+    /// Length of limits, ids, shape, header and lengths of parts together, in bytes.
     pub fn prefix_len(&self) -> u64 {
         let limits = if self.has_reply_limits { ReplyLimits::LENGTH as u64 } else { 0 };
         let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
-        limits + ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
+        limits + ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len) + self.lengths_len()
+    }
+
+    /// Bytes of the lengths of parts. The ids of a request with parts are listed.
+    pub fn lengths_len(&self) -> u64 {
+        if self.has_parts { u64::from(self.ids_count) * Parts::ENTRY as u64 } else { 0 }
     }
 }
 

@@ -12,7 +12,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::streaming_reply::StreamingReply;
 pub use super::subtree_reply::SubtreeReply;
-use super::{Body, CallContext, Failure, ReplyLimits, Report};
+use super::{Body, CallContext, Failure, Parts, ReplyLimits, Report};
 
 /// Identifier of one chained GPC: the initiator and the initiator's sequence number.
 ///
@@ -123,8 +123,10 @@ pub struct Request {
     pub ids: IdList,
     /// Request header: extra arguments, at most [`frame::HEADER_MAX`](super::frame::HEADER_MAX) bytes.
     pub header: Bytes,
-    /// Request data, which may still be arriving.
+    /// Request data, which may still be arriving; in a scatter call the receiver's part.
     pub data: Body,
+    /// Scatter call: the parts of all ids of the slice.
+    pub parts: Option<Box<Parts>>,
 }
 
 impl Request {
@@ -150,7 +152,35 @@ impl Request {
             ids,
             header: Bytes::new(),
             data: Body::default(),
+            parts: None,
         }
+    }
+
+    /// The data as they travel: those of all ids of the slice in a scatter call.
+    pub fn body(&self) -> &Body {
+        self.parts.as_ref().map_or(&self.data, |parts| parts.body())
+    }
+
+    /// Sets the data as they travel.
+    pub fn set_body(&mut self, body: Body) {
+        match &mut self.parts {
+            None => self.data = body,
+            Some(parts) => {
+                parts.set_body(body);
+                self.data = parts.own();
+            }
+        }
+    }
+
+    /// Returns the same request, whose data are read from their beginning.
+    pub fn fork(&self) -> Request {
+        self.clone().with_body(self.body().fork())
+    }
+
+    /// Returns the same request with these data.
+    pub fn with_body(mut self, body: Body) -> Request {
+        self.set_body(body);
+        self
     }
 }
 

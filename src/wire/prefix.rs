@@ -3,17 +3,18 @@
 use bytes::{BufMut, Bytes};
 use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
-use super::frame::{FrameError, Kind, zero};
+use super::frame::{FrameError, Kind, flags, zero};
 use super::head::{IdsForm, RequestHead};
 use super::message::Local;
-use super::{Body, ReplyLimits, Request};
+use super::{Body, Parts, ReplyLimits, Request};
 
 /// Looks up the tree registered under a wire id.
 pub type TreeLookup<'a> = &'a dyn Fn(u64) -> Option<Tree>;
 
 /// Returns the fixed part of the first frame of `request`.
 pub fn request_head(request: &Request) -> RequestHead {
-    let ids_form = smaller_form(&request.ids);
+    // So the head tells how many parts there are.
+    let ids_form = if request.parts.is_some() { IdsForm::Listed } else { smaller_form(&request.ids) };
     let entries = match ids_form {
         IdsForm::Runs => request.ids.runs().count(),
         IdsForm::Listed => request.ids.len() as usize,
@@ -33,8 +34,9 @@ pub fn request_head(request: &Request) -> RequestHead {
         ids_form,
         ids_count: entries as u32,
         header_len: request.header.len() as u32,
-        data_len: request.data.len(),
+        data_len: request.body().len(),
         has_reply_limits: !request.reply_limits.is_unlimited(),
+        has_parts: request.parts.is_some(),
         limit: request.limit,
         age: request.age,
         skipped: request.skipped,
@@ -43,7 +45,20 @@ pub fn request_head(request: &Request) -> RequestHead {
     }
 }
 
-/// Appends limits, ids, shape and header.
+/// Returns the flags of the first frame of `request`.
+pub fn request_flags(request: &Request) -> u8 {
+    let bits = [
+        (request.reply_wanted, flags::REPLY_WANTED),
+        (request.forward_first, flags::FORWARD_FIRST),
+        (request.partial, flags::PARTIAL),
+        (request.adopted, flags::ADOPTED),
+        (!request.reply_limits.is_unlimited(), flags::REPLY_LIMITS),
+        (request.parts.is_some(), flags::SCATTER),
+    ];
+    bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit)
+}
+
+/// Appends limits, ids, shape, header and lengths of parts.
 pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
     if !request.reply_limits.is_unlimited() {
         request.reply_limits.emit(out);
@@ -55,19 +70,23 @@ pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
     if !request.header.is_empty() {
         out.put_slice(&request.header);
     }
+    if let Some(parts) = &request.parts {
+        parts.emit(out);
+    }
 }
 
 /// Returns the request that a fixed part and its complete prefix describe.
 pub fn parse_prefix(
     head: &RequestHead,
-    flags: u8,
+    set: u8,
     prefix: &[u8],
     data: Body,
     trees: TreeLookup<'_>,
 ) -> Result<Request, FrameError> {
     let (reply_limits, prefix) = parse_limits(head, prefix);
     let (ids_bytes, prefix) = prefix.split_at(head.ids_count as usize * head.ids_form.entry());
-    let (shape_bytes, header) = prefix.split_at(head.shape_count as usize * 4);
+    let (shape_bytes, prefix) = prefix.split_at(head.shape_count as usize * 4);
+    let (header, lengths) = prefix.split_at(head.header_len as usize);
     let ids = parse_ids(head.ids_form, ids_bytes).map_err(FrameError::Ids)?;
     if ids.is_empty() {
         return Err(FrameError::Ids("it is empty, but must begin with the receiver".into()));
@@ -77,18 +96,18 @@ pub fn parse_prefix(
         let (kind, value) = (Kind::Request, head.total.into());
         return Err(FrameError::BadField { kind, field: "total", value, expected });
     }
-    Ok(Request {
+    let request = Request {
         local: Local::default(),
         call: head.call,
         position: head.position,
         total: head.total,
         func: head.func,
         callback: Some(head.callback).filter(|handle| *handle != 0),
-        reply_wanted: flags & super::frame::flags::REPLY_WANTED != 0,
+        reply_wanted: set & flags::REPLY_WANTED != 0,
         reply_limits,
-        forward_first: flags & super::frame::flags::FORWARD_FIRST != 0,
-        partial: flags & super::frame::flags::PARTIAL != 0,
-        adopted: flags & super::frame::flags::ADOPTED != 0,
+        forward_first: set & flags::FORWARD_FIRST != 0,
+        partial: set & flags::PARTIAL != 0,
+        adopted: set & flags::ADOPTED != 0,
         skipped: head.skipped,
         limit: head.limit,
         age: head.age,
@@ -96,8 +115,26 @@ pub fn parse_prefix(
         tree: parse_tree(head, shape_bytes, ids.len(), trees)?,
         ids,
         header: Bytes::copy_from_slice(header),
-        data,
-    })
+        data: Body::default(),
+        parts: parse_parts(head, lengths)?.map(Box::new),
+    };
+    Ok(request.with_body(data))
+}
+
+/// Returns the parts of a scatter call, without their bytes.
+fn parse_parts(head: &RequestHead, lengths: &[u8]) -> Result<Option<Parts>, FrameError> {
+    if !head.has_parts {
+        return Ok(None);
+    }
+    match Parts::parse(lengths).filter(|parts| parts.len() == head.data_len) {
+        Some(parts) => Ok(Some(parts)),
+        None => Err(FrameError::BadField {
+            kind: Kind::Request,
+            field: "data length",
+            value: head.data_len,
+            expected: "the sum of the lengths of the parts",
+        }),
+    }
 }
 
 /// Returns the limits for replies, and the bytes after them.
@@ -229,6 +266,26 @@ mod tests {
         assert!(
             refused(RequestHead { total: 2, ..head }) && refused(RequestHead { position: u32::MAX, ..head })
         );
+    }
+
+    #[test]
+    fn parts_add_up_to_the_data() {
+        let parts = Parts::of_lengths([2, 0, 1].into_iter()).map(Box::new);
+        let scatter = Request { parts, ..of([4, 5, 9]) }.with_body(Body::whole("abc"));
+        let (head, mut bytes) = (request_head(&scatter), Vec::new());
+        emit_prefix(&scatter, head.ids_form, &mut bytes);
+        assert_eq!((bytes.len() as u64, head.lengths_len()), (head.prefix_len(), 24));
+        let read =
+            |head: &RequestHead, bytes: &[u8]| parse_prefix(head, 0, bytes, Body::whole("abc"), &|_| None);
+        let back = read(&head, &bytes).unwrap();
+        assert!(back.parts.unwrap().lengths().eq([2, 0, 1]));
+        assert_eq!(back.data.bytes().unwrap(), "ab");
+        for data_len in [2, 4] {
+            assert!(read(&RequestHead { data_len, ..head }, &bytes).is_err());
+        }
+        let last = bytes.len() - 8;
+        bytes[last..].fill(0xff);
+        assert!(read(&head, &bytes).is_err(), "a sum beyond any number");
     }
 
     #[test]

@@ -228,6 +228,7 @@ impl<'a> ShortRequest<'a> {
         let usual = !request.partial
             && !request.adopted
             && request.skipped == 0
+            && request.parts.is_none()
             && request.reply_limits.is_unlimited();
         let tree = request.tree.as_ref().ok().filter(|_| usual)?;
         let (func, callback) = (*func, *callback);
@@ -334,6 +335,7 @@ impl Template {
             header_len: 0,
             data_len: 0,
             has_reply_limits: false,
+            has_parts: false,
             limit: Duration::ZERO,
             age: Duration::ZERO,
             shape_count: 0,

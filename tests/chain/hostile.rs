@@ -147,7 +147,7 @@ impl Besieged {
                 Output::Abandon { peer } => {
                     self.owed.remove(&peer);
                 }
-                Output::Send { .. } | Output::Stopped(_) => {}
+                Output::Send { .. } | Output::Stopped(_) | Output::ChildReply { .. } => {}
             }
         }
         assert_eq!(self.node.jobs_running(), self.running.len());

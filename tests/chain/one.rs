@@ -164,6 +164,11 @@ pub(crate) fn show(output: Output) -> String {
             }
         },
         Output::Consumed { from } => format!("consumed {from}"),
+        Output::ChildReply { group, reply, report, .. } => {
+            let statuses = report.map_or(String::new(), |report| format!(" [{}]", letters(&report.coverage)));
+            let (end, data) = (group.start + group.len, text(reply.data.to_bytes()));
+            format!("child {}..{end} [{data}]{statuses}", group.start)
+        }
         Output::Finished { ticket, result, report, .. } => {
             let answer = match result {
                 Ok(reply) if report.is_some() => Answer::Partial(Box::new(Partial {

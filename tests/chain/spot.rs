@@ -10,7 +10,8 @@ use chained_gpc::chain::{
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
 use chained_gpc::wire::{
-    Body, Budget, CallId, CauseKind, Coverage, Message, Reason, ReplyLimits, Request, Response, Stage, Status,
+    Body, Budget, CallId, CauseKind, Coverage, Message, Parts, Reason, ReplyLimits, Request, Response, Stage,
+    Status,
 };
 use gpc_trees::{Id, Shape, Tree};
 use proptest::prelude::*;
@@ -320,6 +321,7 @@ fn what_is_unusual_goes_the_long_way() {
         ("has too many children", Request { tree: Ok(Tree::Flat), ..request("1-2000") }),
         ("is partial", Request { partial: true, ..request("1") }),
         ("has limits for replies", Request { reply_limits: limits, ..request("1") }),
+        ("has parts", Request { parts: Parts::of_lengths([0].into_iter()).map(Box::new), ..request("1") }),
         ("may have been sent before", Request { adopted: true, ..request("1") }),
         ("comes from an adopter", Request { skipped: 1, ..request("1") }),
         ("has a tree that is not known here", Request { tree: Err(77), ..request("1") }),
@@ -334,6 +336,8 @@ fn what_is_unusual_goes_the_long_way() {
     }
     let begins = |begin: Start| Spotter::new(Config::new(0, 5)).start(&begin, Ok(Reply::default())).is_some();
     assert!(begins(start("0-1")) && !begins(Start { reply_limits: limits, ..start("0-1") }));
+    let parts = Parts::of_lengths([0, 0].into_iter()).map(Box::new);
+    assert!(!begins(Start { parts, ..start("0-1") }) && !begins(Start { follow: true, ..start("0-1") }));
     // While a function runs, others wait.
     let mut one = Spotter::new(Config { calls_max: 9, ..config() });
     one.0.request(0, request("1"));

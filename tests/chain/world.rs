@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::{Merging, SubtreeReply};
-use chained_gpc::wire::{CallId, CauseKind, Failure, Message, Reason, Report, Stage};
-use gpc_trees::{Id, IdList};
+use chained_gpc::wire::{CallId, CauseKind, Failure, Message, Reason, Report, Stage, Status};
+use gpc_trees::{Group, Id, IdList};
 
 /// Behaviour of a function at an id; it replies unless the plan has an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +80,8 @@ pub(crate) struct World {
     pub(crate) finished: BTreeMap<u64, (CallId, Outcome)>,
     /// Reports of partial calls that ended well.
     pub(crate) reports: BTreeMap<u64, Report>,
+    /// What the children of the roots have answered, by ticket: checked when the call ends.
+    child_replies: BTreeMap<u64, Vec<(Group, SubtreeReply, Option<Report>)>>,
     /// Start and end of each call.
     pub(crate) begun: BTreeMap<u64, u64>,
     pub(crate) ended: BTreeMap<u64, u64>,
@@ -120,7 +122,10 @@ fn merging(callback: Option<u64>) -> Merging {
 /// Fills in what an id knows of its registered functions.
 fn registered(mut input: Input) -> Input {
     match &mut input {
-        Input::Start { start, .. } => start.merging = merging(start.callback),
+        Input::Start { start, .. } => {
+            start.merging = merging(start.callback);
+            start.follow = true;
+        }
         Input::Message { message: Message::Request(request), .. } => {
             let request = Arc::make_mut(request);
             request.local.merging = merging(request.callback);
@@ -414,13 +419,45 @@ impl World {
                 let owed = self.owed.entry((id, from)).or_default();
                 *owed = owed.checked_sub(1).expect("a credit for a request of this link");
             }
+            Output::ChildReply { ticket, group, reply, report } => {
+                assert!(!self.finished.contains_key(&ticket), "a reply of a call that has ended");
+                let report = report.map(|report| *report);
+                self.child_replies.entry(ticket).or_default().push((group, reply, report));
+            }
             Output::Finished { ticket, call, result, report } => {
+                self.check_child_replies(ticket, &result, report.as_deref());
                 self.ended.insert(ticket, self.now);
                 self.reports.extend(report.map(|report| (ticket, *report)));
                 self.seen.push((call, Seen::Finished(id)));
                 let result = result.map_err(|failure| *failure);
                 assert!(self.finished.insert(ticket, (call, result)).is_none(), "a call ends once");
             }
+        }
+    }
+
+    /// Each id is reported once, as the outcome has it; without losses, all but the root are.
+    fn check_child_replies(
+        &mut self,
+        ticket: u64,
+        result: &Result<Option<SubtreeReply>, Box<Failure>>,
+        report: Option<&Report>,
+    ) {
+        let mut children = self.child_replies.remove(&ticket).unwrap_or_default();
+        children.sort_by_key(|(group, ..)| group.start);
+        let apart = |pair: &[(Group, SubtreeReply, Option<Report>)]| {
+            pair[0].0.start + pair[0].0.len <= pair[1].0.start
+        };
+        assert!(children.windows(2).all(apart), "an id is reported twice: {children:?}");
+        let Ok(Some(_)) = result else { return };
+        for (group, reply, of_child) in &children {
+            let (Some(of_child), Some(report)) = (of_child, report) else {
+                assert!(of_child.is_none() && report.is_none() && !reply.is_empty());
+                continue;
+            };
+            assert_eq!(of_child.coverage.len(), u64::from(group.len));
+            let place =
+                |(status, at): (Status, u32)| report.coverage.statuses().nth(at as usize) == Some(status);
+            assert!(of_child.coverage.statuses().zip(group.start..).all(place), "{of_child:?} in {report:?}");
         }
     }
 

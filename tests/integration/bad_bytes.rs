@@ -104,7 +104,7 @@ fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
     assert_eq!(refused(&frame(15, 0, &[])), FrameError::UnknownKind { kind: 15 });
-    let known = [3u8, 31, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+    let known = [3u8, 95, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -168,7 +168,7 @@ fn payloads_longer_than_announced() {
 fn fields_of_requests() {
     bad_field(&request_with(&[(44, &[2])]), Kind::Request, "ids form", 2);
     bad_field(&request_with(&[(52, &[0, 0, 1, 0])]), Kind::Request, "header length", 65_536);
-    let prefix = "length of limits, ids, shape and header";
+    let prefix = "length of limits, ids, shape, header and lengths of parts";
     bad_field(&request_with(&[(48, &[0xff; 4])]), Kind::Request, prefix, 8 * u64::from(u32::MAX));
     bad_field(&request_with(&[(72, &[0xff; 4])]), Kind::Request, prefix, 4 * u64::from(u32::MAX) + 8);
     bad_field(&request_with(&[(48, &[0, 0, 0x80, 0]), (52, &[1])]), Kind::Request, prefix, (64 << 20) + 1);

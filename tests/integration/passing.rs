@@ -57,6 +57,7 @@ fn request(data: Body) -> Request {
         ids: IdList::range(4..6),
         header: Bytes::from_static(b"header"),
         data,
+        parts: None,
     }
 }
 

@@ -16,8 +16,8 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason, ResponseHead, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Reason, ReplyLimits, Report,
-    Request, Response, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Parts, Payload, Reason, ReplyLimits,
+    Report, Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 
@@ -88,6 +88,7 @@ fn request() -> Request {
         ids: IdList::range(4..7),
         header: Bytes::new(),
         data: Body::default(),
+        parts: None,
     }
 }
 
@@ -152,6 +153,11 @@ fn requests() {
     let reply_limits = ReplyLimits { header_max: 16, ..ReplyLimits::UNLIMITED };
     let callback = Some(0x1122_3344_5566_7788);
     holds_request("REQUEST with limits for replies", Request { call, reply_limits, callback, ..request() });
+    let call = CallId { sequence: 263, ..CALL };
+    let parts = Parts::of_lengths([2, 0, 1].into_iter()).map(Box::new);
+    let scatter = Request { call, parts, ..request() }.with_body(Body::whole("abc"));
+    assert_eq!(scatter.data.bytes().unwrap(), "ab");
+    holds_request("REQUEST of a scatter call", scatter);
     let call = CallId { sequence: 262, ..CALL };
     // A part of a millisecond counts as one.
     let age = Duration::from_micros(299_001);
@@ -297,7 +303,7 @@ fn the_kinds_of_the_document_are_those_of_the_code() {
 /// Each example is tested above; a new example in the document needs a test here.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 24);
+    assert_eq!(examples().len(), 25);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
     assert!((1..=14).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }

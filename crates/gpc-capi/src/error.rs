@@ -151,7 +151,7 @@ impl From<CallError> for Error {
             CallError::Function(_) => CGPC_ERR_FUNCTION,
             CallError::Tree(_) => CGPC_ERR_TREE,
             CallError::Ids(_) | CallError::WatcherListed => CGPC_ERR_IDS,
-            CallError::Header(_) => CGPC_ERR_LENGTH,
+            CallError::Header(_) | CallError::Parts { .. } => CGPC_ERR_LENGTH,
             CallError::Busy => CGPC_ERR_BUSY,
             CallError::Ended => CGPC_ERR_ENDED,
             CallError::Deadlock(_) | CallError::NotDriven => CGPC_ERR_DEADLOCK,

@@ -10,10 +10,10 @@ use gpc_trees::Id;
 
 use super::large::{FEW, LARGE};
 use super::world::World;
-use chained_gpc::wire::frame::{FrameError, flags};
+use chained_gpc::wire::frame::FrameError;
 use chained_gpc::wire::head::{AnswerKind, RequestHead, ResponseHead};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::prefix::{emit_prefix, parse_prefix, request_head};
+use chained_gpc::wire::prefix::{emit_prefix, parse_prefix, request_flags, request_head};
 use chained_gpc::wire::{Message, Payload, Report, Request, Response};
 
 impl World {
@@ -36,19 +36,12 @@ impl World {
 
 fn request_read(request: &Request) -> Result<Request, FrameError> {
     let head = request_head(request);
-    let bits = [
-        (request.reply_wanted, flags::REPLY_WANTED),
-        (request.forward_first, flags::FORWARD_FIRST),
-        (request.partial, flags::PARTIAL),
-        (request.adopted, flags::ADOPTED),
-        (!request.reply_limits.is_unlimited(), flags::REPLY_LIMITS),
-    ];
-    let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
+    let flags = request_flags(request);
     let mut bytes = Vec::new();
     head.emit(&mut bytes);
     emit_prefix(request, head.ids_form, &mut bytes);
     let read = RequestHead::parse(flags, &bytes)?;
-    let data = request.data.fork();
+    let data = request.body().fork();
     let read = parse_prefix(&read, flags, &bytes[RequestHead::LENGTH..], data, &|_| None)?;
     Ok(Request { age: request.age, left: request.left, ..read })
 }

@@ -153,6 +153,8 @@ impl World {
                 self.finished(id, ticket as usize, call, Outcome { result, report });
             }
             Output::Abandon { peer } => self.abandon(id, peer),
+            // No call is followed.
+            Output::ChildReply { .. } => {}
             // In the simulator a function runs to its end, even if its call is over.
             Output::Stopped(call) => {
                 self.trace.fold_deep([self.now, 11, id.into(), call.sequence]);
@@ -468,9 +470,9 @@ impl World {
 pub(super) fn may_come_again(message: &Message) -> Option<Message> {
     match message {
         Message::Response(Response { answer: Answer::Arriving(_), .. }) => None,
-        Message::Request(request) if !request.data.is_empty() => {
-            let data = Bytes::copy_from_slice(&request.data.bytes()?);
-            Some(Message::Request(Arc::new(Request { data: Body::whole(data), ..Request::clone(request) })))
+        Message::Request(request) if !request.body().is_empty() => {
+            let data = Bytes::copy_from_slice(&request.body().bytes()?);
+            Some(Message::Request(Arc::new(Request::clone(request).with_body(Body::whole(data)))))
         }
         other => Some(other.clone()),
     }

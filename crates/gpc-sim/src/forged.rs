@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use gpc_trees::{Id, IdList, Shape, Tree};
+use gpc_trees::{Group, Id, IdList, Shape, Tree};
 
 use super::call_of::call_of;
 use super::check::Observation;
@@ -42,7 +42,8 @@ const NO_TREE: u64 = 1 << 40;
 impl World {
     /// The request that the root of a call would receive if it had a parent.
     fn of_the_root(&self, request: &Request) -> Option<Message> {
-        let plan = &self.call(request.call)?.plan;
+        // Its parts would be those of all ids.
+        let plan = &self.call(request.call).filter(|_| request.parts.is_none())?.plan;
         let whole = Request {
             position: 0,
             ids: plan.ids.clone(),
@@ -56,12 +57,14 @@ impl World {
     /// A request for the first id of the list alone, past one more parent, as if an ancestor had lost the parent.
     fn of_one(request: &Request) -> Option<Message> {
         let first = request.ids.first().filter(|_| request.partial && request.ids.len() > 1)?;
+        let parts = request.parts.as_ref().map(|parts| Box::new(parts.slice(Group { start: 0, len: 1 })));
         let one = Request {
             ids: IdList::range(first..first + 1),
             skipped: request.skipped + 1,
             adopted: true,
             tree: Ok(Tree::Binary),
-            data: request.data.fork(),
+            data: parts.as_ref().map_or_else(|| request.data.fork(), |parts| parts.own()),
+            parts,
             ..request.clone()
         };
         Some(Message::Request(one.into()))
@@ -70,7 +73,7 @@ impl World {
     /// A request that claims adoption in a call that is not partial, where no node adopts.
     fn adopting(request: &Request) -> Option<Message> {
         let skipped = Some(request.skipped + 1).filter(|_| !request.partial)?;
-        let adopting = Request { skipped, adopted: true, data: request.data.fork(), ..request.clone() };
+        let adopting = Request { skipped, adopted: true, ..request.fork() };
         Some(Message::Request(adopting.into()))
     }
 
@@ -115,7 +118,7 @@ impl World {
             && self.profile.history.copies
             && self.scenario.n <= LARGE
             && !request.partial
-            && request.data.is_empty()
+            && request.body().is_empty()
         {
             let before = self.asked.insert((at, request.call.root), request.clone());
             // The numbers in between have pushed earlier calls out of the memory of completed calls.
@@ -200,7 +203,9 @@ impl World {
     fn yet_to_come(at: Id, request: &Request) -> Message {
         let call = CallId { root: at, sequence: request.call.sequence.saturating_add(YET_TO_COME) };
         let (ids, tree, data) = (IdList::range(at..at + 1), Ok(Tree::Binary), request.data.fork());
-        let own = Request { call, ids, tree, data, position: 0, total: 1, skipped: 0, ..request.clone() };
+        let parts = None;
+        let own =
+            Request { call, ids, tree, data, parts, position: 0, total: 1, skipped: 0, ..request.clone() };
         Message::Request(own.into())
     }
 
@@ -225,7 +230,7 @@ impl World {
             return Some(World::yet_to_come(at, request));
         }
         // It skips no parent.
-        let none = Request { tree, skipped: 0, adopted: false, data: request.data.fork(), ..request.clone() };
+        let none = Request { tree, skipped: 0, adopted: false, ..request.fork() };
         Some(Message::Request(none.into()))
     }
 

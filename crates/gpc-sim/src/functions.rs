@@ -61,9 +61,9 @@ impl World {
     /// Runs func, which has taken `taken` bytes of its data before. It ends, or continues when more data arrive.
     fn func(&mut self, id: Id, request: &Request, taken: u64) {
         let (call, as_sent, ns) =
-            (request.call, self.is_as_sent(request), self.takes(id, self.scenario.func_ns));
+            (request.call, self.is_as_sent(id, request), self.takes(id, self.scenario.func_ns));
         if self.takes_as_they_come(call) {
-            let whole = self.take(request, taken);
+            let whole = self.take(id, request, taken);
             let Some(true) = whole else {
                 let result = match whole {
                     Some(false) => {
@@ -82,8 +82,8 @@ impl World {
 
     /// Takes the data of a request beyond the first `taken` bytes. Returns whether they are complete, or `None` if they
     /// are wrong.
-    fn take(&self, request: &Request, taken: u64) -> Option<bool> {
-        let data = self.checkers.data_of(request.call)?;
+    fn take(&self, id: Id, request: &Request, taken: u64) -> Option<bool> {
+        let data = self.checkers.data_of(request.call, id)?;
         let mut taken = taken;
         loop {
             let bytes = request.data.read(taken, data.len());
@@ -268,10 +268,10 @@ impl World {
     }
 
     /// Whether a request carries what its caller sent.
-    fn is_as_sent(&self, request: &Request) -> bool {
+    fn is_as_sent(&self, id: Id, request: &Request) -> bool {
         let Some(CallState { plan, .. }) = self.call(request.call) else { return false };
         let data =
-            || request.data.as_bytes().is_some_and(|given| self.checkers.is_data(request.call, &given));
+            || request.data.as_bytes().is_some_and(|given| self.checkers.is_data(request.call, id, &given));
         request.func == plan.carries.func && (plan.carries.as_they_come || data())
     }
 

@@ -32,6 +32,12 @@ const HEADER_PARTS: u64 = 16;
 /// Stream of random numbers for what only worlds with real links draw.
 const REAL_STREAM: u64 = 0x7265_616c_6c69_6e6b;
 
+/// Stream of random numbers for what scatter calls draw.
+const SCATTER_STREAM: u64 = 0x7363_6174_7465_7221;
+
+/// One in this many worlds has scatter calls; half of its calls are some.
+const SCATTERING: u64 = 4;
+
 /// Total bytes of a call's replies in a large world. Callback copies them on each level, which must cost little beside
 /// a million nodes.
 const MANY_REPLIES: u64 = 1 << 20;
@@ -152,6 +158,8 @@ pub(super) struct Profile {
     pub(super) history: History,
     /// Draws limits for replies, where calls have some.
     reply_limits: Option<Random>,
+    /// Whether calls scatter: each id gets its own part of the data.
+    scatters: bool,
 }
 
 impl Default for Profile {
@@ -172,6 +180,7 @@ impl Default for Profile {
             times_drawn: false,
             history: History::default(),
             reply_limits: None,
+            scatters: false,
         }
     }
 }
@@ -237,6 +246,7 @@ impl Profile {
             reply_limits: used
                 .has(Fault::LongReply)
                 .then(|| Random::new(scenario.seed.wrapping_add(LONG_REPLY_STREAM))),
+            scatters: Random::new(scenario.seed ^ SCATTER_STREAM).chance(1, SCATTERING),
             history,
         }
     }
@@ -324,6 +334,7 @@ impl Profile {
             merging: if random.chance(1, 3) { Merging::AsTheyCome } else { Merging::InListOrder },
             as_they_come: random.chance(1, 4),
             reply_limits: ReplyLimits::UNLIMITED,
+            scatter: self.scatters && scenario.n <= LARGE && random.chance(1, 2),
         };
         if carries.as_they_come && scenario.links == Linking::Peering {
             // The link of a request knows its function, and not its call.

@@ -29,27 +29,29 @@ impl World {
     /// Handles an arrived request: if its data arrive in pieces, starts their transfer.
     pub(super) fn begin_pieces(&mut self, at: Id, from: Id, passage: Passage, message: Message) -> Message {
         let Message::Request(mut request) = message else { return message };
-        let whole = request.data.is_whole();
+        let whole = request.body().is_whole();
         // In a large world one in eight small subtrees is enough. An id that receives data in pieces forwards them in
         // pieces, and each piece costs as many events as a message.
         let (one_in, most) = if self.scenario.n > LARGE { (8, FEW_BELOW) } else { (2, u32::MAX) };
         let cuts = self.profile.in_pieces && request.ids.len() <= most;
         // Data that the sender does not have yet arrive later in any case; empty data have no pieces.
-        if request.data.is_empty() || whole && !(cuts && self.random.chance(1, one_in)) {
+        if request.body().is_empty() || whole && !(cuts && self.random.chance(1, one_in)) {
             return Message::Request(request);
         }
         // As in the runtime: func takes them as they arrive, and they are kept where an adopter may ask for them or
         // children receive them later.
+        let scatters = request.parts.as_ref().is_some_and(|parts| parts.count() > 1);
         let at_once = request.forward_first || request.ids.len() == 1;
         let usage = match self.takes_as_they_come(request.call) {
             false => BodyUse::Whole,
-            true if at_once && !request.partial => BodyUse::Passing,
+            true if at_once && !request.partial && !scatters => BodyUse::Passing,
             true => BodyUse::Retained,
         };
         let memory = self.node(at).map(|node| node.config().memory.clone()).unwrap_or_default();
-        let (body, writer) = Body::arriving_in(request.data.len(), usage, &Spare::default().within(&memory));
-        let source = request.data.fork();
-        std::sync::Arc::make_mut(&mut request).data = body;
+        let (body, writer) =
+            Body::arriving_in(request.body().len(), usage, &Spare::default().within(&memory));
+        let source = request.body().fork();
+        std::sync::Arc::make_mut(&mut request).set_body(body);
         let call = request.call;
         self.pieces.push(at, from, call, Transfer { passage, source, writer });
         self.next_piece(at, from, call);

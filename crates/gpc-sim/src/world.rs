@@ -350,6 +350,7 @@ impl World {
             ids: plan.ids.clone(),
             header: Bytes::from(header(name, plan.carries.header_bytes)),
             data: Body::whole(Bytes::from(data(name, plan.data_bytes))),
+            parts: plan.parts(),
             classes: classes_of(name),
             merging: plan.carries.merging,
             reply_limits: plan.carries.reply_limits,

@@ -9,7 +9,8 @@ use chained_gpc::chain::{Input as Happened, Node};
 use chained_gpc::link::{Context, Event};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Parts, Payload, Report, Request, Stage,
+    Status,
 };
 use gpc_trees::{Id, IdList, Tree};
 
@@ -88,6 +89,7 @@ fn call(world: &World, input: &mut Input<'_>) -> CallId {
 
 fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Message {
     let (which, turn, flags) = (input.word(), input.byte(), input.byte());
+    let scatters = turn & 128 != 0;
     let mut others: Vec<Id> = (0..=world.n).filter(|at| *at != to && which >> at & 1 == 0).collect();
     let turn = usize::from(turn).checked_rem(others.len()).unwrap_or_default();
     others.rotate_left(turn);
@@ -95,7 +97,10 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
     let (tree, ids) = tree(input, ids);
     let mut span = || input.pick(&SPANS);
     let (limit, age, left) = (span(), span(), span());
-    Message::Request(Arc::new(Request {
+    let data = input.below(5);
+    let lengths = (0..ids.len() as usize).map(|place| if place == 0 { data as u64 } else { 0 });
+    let parts = scatters.then(|| Parts::of_lengths(lengths).map(Box::new)).flatten();
+    let request = Request {
         call,
         position: to,
         total: 2 * world.n + 2,
@@ -114,8 +119,10 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
         tree: Ok(tree),
         ids,
         header: Bytes::new(),
-        data: Body::whole(vec![6; input.below(5)]),
-    }))
+        data: Body::default(),
+        parts,
+    };
+    Message::Request(Arc::new(request.with_body(Body::whole(vec![6; data]))))
 }
 
 fn answer(input: &mut Input<'_>) -> Answer {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use chained_gpc::chain::{Input as Happened, JobResult, Start};
-use chained_gpc::wire::{Body, ReplyLimits};
+use chained_gpc::wire::{Body, Parts, ReplyLimits};
 use gpc_trees::{Id, IdList, Layout, Limits, Radix, Tree};
 
 use super::super::input::Input;
@@ -133,24 +133,32 @@ fn give_up(world: &mut World, input: &mut Input<'_>) {
 fn start(world: &mut World, input: &mut Input<'_>) {
     let (root, which, turn, options) = (id(world, input), input.word(), input.byte(), input.byte());
     let mut others: Vec<Id> = (0..=world.n).filter(|at| *at != root && which >> at & 1 == 0).collect();
+    let follow = turn & 128 != 0;
     let turn = usize::from(turn).checked_rem(others.len()).unwrap_or_default();
     others.rotate_left(turn);
     // Bit 9 leaves the root out of the list, which every node must reject.
     let first = Some(root).filter(|_| which >> 9 & 1 == 0);
     let ids = IdList::from_ids(first.into_iter().chain(others)).expect("distinct ids");
     let (tree, ids) = tree(input, ids);
+    let (limit, data) = (input.pick(&SPANS), input.below(9));
+    // Each id has its own number, so often.
+    let scattered: Vec<Vec<u8>> = ids.iter().map(|id| vec![id as u8; data % (2 + id as usize)]).collect();
+    let scatters = options & 32 != 0;
+    let lengths = || Parts::of_lengths(scattered.iter().map(|part| part.len() as u64)).map(Box::new);
     let start = Start {
         callback: (options & 1 != 0).then_some(9),
         reply_wanted: options & 2 == 0,
         forward_first: options & 4 != 0,
         partial: options & 8 != 0,
         watch: options & 16 != 0,
-        limit: input.pick(&SPANS),
+        limit,
         tree,
+        parts: scatters.then(lengths).flatten(),
+        follow,
         ids,
         reply_limits: reply_limits(which),
         header: vec![7; usize::from(options >> 6)].into(),
-        data: Body::whole(vec![8; input.below(9)]),
+        data: Body::whole(if scatters { scattered.concat() } else { vec![8; data] }),
         ..Start::new(7)
     };
     world.start(root, start);

@@ -204,7 +204,10 @@ impl World {
             Output::Stopped(_) => {}
             Output::Run(job) => {
                 let call = job.call;
-                assert!(job.request.data.bytes().is_some(), "a job without its data");
+                let data = job.request.data.bytes().expect("a job has its data");
+                let own = |byte: &u8| Id::from(*byte) == id;
+                let has_own = job.request.parts.is_none() || data.iter().all(own);
+                assert!(!self.honest || has_own, "id {id} has the part of another id: {data:?}");
                 assert!(
                     !self.jobs.iter().any(|(at, job)| (*at, job.call) == (id, call)),
                     "two jobs of {call}"
@@ -223,6 +226,11 @@ impl World {
             Output::Consumed { from } => {
                 let owed = self.owed.get_mut(&(id, from)).expect("a request came from it");
                 *owed = owed.checked_sub(1).expect("a credit for each request");
+            }
+            Output::ChildReply { ticket, group, .. } => {
+                let started = &self.calls[ticket as usize];
+                assert!(started.ended.is_none() && group.len > 0, "a reply of a call that has ended");
+                assert!(group.start + group.len <= started.start.ids.len(), "{group:?} is behind the list");
             }
             Output::Finished { ticket, call, result, report } => {
                 let started = &mut self.calls[ticket as usize];
@@ -278,9 +286,10 @@ impl World {
                 }
                 self.under_way += Duration::from_nanos(self.now - sent);
                 *self.owed.entry((to, from)).or_default() += 1;
-                if slow || request.data.bytes().is_none() {
-                    let (body, writer) = Body::arriving(request.data.len());
-                    let source = std::mem::replace(&mut request.data, body).into();
+                if slow || request.body().bytes().is_none() {
+                    let (body, writer) = Body::arriving(request.body().len());
+                    let source = request.body().clone().into();
+                    request.set_body(body);
                     if writer.missing() > 0 {
                         let reply = None;
                         self.arriving.push(Arriving { from, to, call, source, reply, writer, read: 0 });

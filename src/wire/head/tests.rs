@@ -20,6 +20,7 @@ fn request() -> RequestHead {
         header_len: 7,
         data_len: 8 << 33,
         has_reply_limits: false,
+        has_parts: false,
         limit: Duration::from_micros(9),
         age: Duration::from_millis(10),
         shape_count: 11,
@@ -36,7 +37,8 @@ fn read_request(head: &RequestHead) -> Result<RequestHead, FrameError> {
     let mut bytes = Vec::new();
     head.emit(&mut bytes);
     assert_eq!(bytes.len(), RequestHead::LENGTH);
-    RequestHead::parse(if head.has_reply_limits { flags::REPLY_LIMITS } else { 0 }, &bytes)
+    let bits = [(head.has_reply_limits, flags::REPLY_LIMITS), (head.has_parts, flags::SCATTER)];
+    RequestHead::parse(bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum(), &bytes)
 }
 
 fn read_response(head: &ResponseHead) -> Result<ResponseHead, FrameError> {
@@ -70,6 +72,19 @@ fn ids_shape_and_header_of_a_request_have_limits() {
         RequestHead::parse(0, &other_form),
         Err(FrameError::BadField { field: "ids form", .. })
     ));
+}
+
+#[test]
+fn the_lengths_of_parts_follow_listed_ids() {
+    let head = RequestHead { has_parts: true, ids_form: IdsForm::Listed, ..request() };
+    assert_eq!(read_request(&head), Ok(head));
+    assert_eq!(head.prefix_len(), 6 * (4 + 8) + 4 * 11 + 7);
+    let runs = RequestHead { ids_form: IdsForm::Runs, ..head };
+    assert!(matches!(read_request(&runs), Err(FrameError::BadField { field: "ids form", .. })));
+    let long = RequestHead { ids_count: PREFIX_MAX as u32 / 12 + 1, header_len: 0, shape_count: 0, ..head };
+    assert!(read_request(&long).is_err());
+    let fits = RequestHead { ids_count: PREFIX_MAX as u32 / 12, ..long };
+    assert_eq!(read_request(&fits), Ok(fits));
 }
 
 #[test]

@@ -216,6 +216,7 @@ impl Model {
             ids: IdList::from_ids((0..ids).map(|id| 2 * id + 4)).expect("distinct ids"),
             header: pattern(!call.sequence, header).into(),
             data,
+            parts: None,
         };
         let (seen, seed) = (Seen::of(&request), call.sequence);
         let sent = Sent { seen, seed, writer, fed: 0, given_up: false, arrived: None, whole: 0 };
@@ -477,6 +478,7 @@ fn request(sequence: u64, ids: IdList, data: Body) -> Message {
         ids,
         header: Bytes::new(),
         data,
+        parts: None,
     }))
 }
 

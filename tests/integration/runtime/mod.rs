@@ -5,6 +5,7 @@
 
 mod access;
 mod announcing;
+mod arriving_replies;
 mod at_rest;
 mod callers;
 mod calls;
@@ -39,6 +40,7 @@ mod recorder;
 mod reductions;
 mod replies;
 mod rings;
+mod scatter;
 mod secrets;
 mod shutdown;
 mod streaming;

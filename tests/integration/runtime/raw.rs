@@ -319,6 +319,7 @@ pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdL
         ids: ids.clone(),
         header: Bytes::new(),
         data: Body::default(),
+        parts: None,
     }
 }
 

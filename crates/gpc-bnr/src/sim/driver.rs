@@ -95,7 +95,7 @@ impl World {
                 inputs.push_back(lost(peer, CauseKind::LinkLost, "it is silent", false));
                 closed.into_iter().for_each(|epoch| self.tell_loss(peer, id, epoch));
             }
-            ChainOutput::Consumed { .. } => {}
+            ChainOutput::Consumed { .. } | ChainOutput::ChildReply { .. } => {}
         }
     }
 

@@ -11,7 +11,7 @@ use gpc_trees::{Group, Id};
 use super::book::Book;
 use super::findings::Findings;
 use super::record::Record;
-use super::{FunctionEnd, Observation};
+use super::{FunctionEnd, Observation, Plan};
 use crate::by_call::ByCall;
 use crate::large::LARGE;
 use crate::ranges::{NAMES, forget, forget_keys};
@@ -195,10 +195,14 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
         return Some(format!("has a header of {has} bytes, and not the {gave} that its caller gave"));
     }
     // Incomplete data must be a prefix of the caller's.
-    let arrived = request.data.read(0, record.data.len());
-    if request.data.len() != record.data.len() as u64 || !is_start(&arrived, &record.data) {
-        let (has, gave) = (request.data.len(), record.data.len());
+    let (data, body) = (record.data_below(place), request.body());
+    let arrived = body.read(0, data.len());
+    if body.len() != data.len() as u64 || !is_start(&arrived, &data) {
+        let (has, gave) = (body.len(), data.len());
         return Some(format!("has {has} bytes of data, and not the {gave} that its caller gave"));
+    }
+    if let Some(wrong) = cut_otherwise(plan, group, request) {
+        return Some(wrong);
     }
     let (at, total) = (request.position, request.total);
     if (at, total) != (place, plan.ids.len()) {
@@ -217,15 +221,25 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     })
 }
 
+/// Whether the data of a scatter call are cut in another way than its caller wants.
+fn cut_otherwise(plan: &Plan, group: Group, request: &Request) -> Option<String> {
+    let lengths = request.parts.as_ref().map(|parts| parts.lengths().collect::<Vec<u64>>());
+    let part = |start| plan.data_range(Group { start, len: 1 }).len() as u64;
+    let meant = plan.carries.scatter.then(|| (group.start..group.start + group.len).map(part).collect());
+    (lengths != meant).then(|| format!("has parts of {lengths:?} bytes, and its caller gave {meant:?}"))
+}
+
 /// Checks that a sender that had all data when it executed forwards all of them.
 fn kept_back(book: &Book, record: &Record, from: Id, request: &Request) -> Option<String> {
     let position = record.position(from)?;
     let had = record.executed[position as usize] != 0 || position == 0;
     // A node that has forgotten the call receives the data of a copied request again.
     let anew = book.ended.contains_key(&from) || book.may_run_anew(record);
-    let certain = !record.plan.carries.as_they_come && !anew;
-    (had && certain && !request.data.is_whole()).then(|| {
-        let (arrived, all) = (request.data.arrived(), request.data.len());
+    // An id whose own part of the data is empty need not wait for the others.
+    let waits = !record.data_of(position).is_empty();
+    let certain = waits && !record.plan.carries.as_they_come && !anew;
+    (had && certain && !request.body().is_whole()).then(|| {
+        let (arrived, all) = (request.body().arrived(), request.body().len());
         format!("has {arrived} of {all} bytes of data, and its sender has executed")
     })
 }

@@ -189,14 +189,15 @@ impl Checkers {
         self.book.calls.get(&call).is_some_and(|record| record.is_stranger(at, other))
     }
 
-    /// Whether these are the data of a call.
-    pub(crate) fn is_data(&self, call: CallId, bytes: &bytes::Bytes) -> bool {
-        self.book.calls.get(&call).is_some_and(|record| content::same(&record.data, bytes))
+    /// Whether these are the data of a call for an id.
+    pub(crate) fn is_data(&self, call: CallId, id: Id, bytes: &bytes::Bytes) -> bool {
+        self.data_of(call, id).is_some_and(|data| content::same(&data, bytes))
     }
 
-    /// The data of a call.
-    pub(crate) fn data_of(&self, call: CallId) -> Option<bytes::Bytes> {
-        self.book.calls.get(&call).map(|record| record.data.clone())
+    /// The data of a call for an id.
+    pub(crate) fn data_of(&self, call: CallId, id: Id) -> Option<bytes::Bytes> {
+        let record = self.book.calls.get(&call)?;
+        Some(record.data_of(record.position(id)?))
     }
 
     /// How often each fault took effect.

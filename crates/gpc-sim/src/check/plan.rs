@@ -1,9 +1,11 @@
 //! The plan of a call, as its caller makes it.
 
-use gpc_trees::{IdList, Tree};
+use std::ops::Range;
 
-use chained_gpc::wire::ReplyLimits;
+use gpc_trees::{Group, IdList, Tree};
+
 use chained_gpc::wire::message::Merging;
+use chained_gpc::wire::{Parts, ReplyLimits};
 
 /// Bit of the handles of functions that take their data as they arrive.
 pub(crate) const STREAMING: u64 = 4;
@@ -57,9 +59,30 @@ pub struct Carries {
     pub as_they_come: bool,
     /// Limits of what one id writes.
     pub reply_limits: ReplyLimits,
+    /// Scatter call: each id gets its own part of the data.
+    pub scatter: bool,
 }
 
 impl Plan {
+    /// Where the data of the ids of a group lie within the data of the call. In a scatter call these are cut into parts
+    /// of about the same length, and each id's part differs from the others.
+    pub(crate) fn data_range(&self, group: Group) -> Range<usize> {
+        let bytes = self.data_bytes as usize;
+        if !self.carries.scatter {
+            return 0..bytes;
+        }
+        let ids = u64::from(self.ids.len()).max(1);
+        let cut = |place: u32| (u64::from(place) * u64::from(self.data_bytes) / ids) as usize;
+        cut(group.start)..cut(group.start + group.len)
+    }
+
+    /// The lengths of the parts of a scatter call.
+    pub(crate) fn parts(&self) -> Option<Box<Parts>> {
+        let part = |start| self.data_range(Group { start, len: 1 }).len() as u64;
+        let lengths: Vec<u64> = (0..self.ids.len()).map(part).collect();
+        self.carries.scatter.then(|| Parts::of_lengths(lengths.into_iter()).map(Box::new)).flatten()
+    }
+
     /// Whether an id writes more than the call takes.
     pub(crate) fn is_exceeded(&self, header: usize, data: usize) -> bool {
         let ReplyLimits { header_max, data_max } = self.carries.reply_limits;
@@ -78,6 +101,7 @@ impl Default for Carries {
             merging: Merging::InListOrder,
             as_they_come: false,
             reply_limits: ReplyLimits::UNLIMITED,
+            scatter: false,
         }
     }
 }

@@ -102,6 +102,17 @@ impl Record {
         self.plan.ids.first()
     }
 
+    /// The data of the id at a position.
+    pub(super) fn data_of(&self, position: u32) -> Bytes {
+        self.data.slice(self.plan.data_range(Group { start: position, len: 1 }))
+    }
+
+    /// The data that travel to the subtree at a position.
+    pub(super) fn data_below(&self, position: u32) -> Bytes {
+        let len = self.sizes[position as usize];
+        self.data.slice(self.plan.data_range(Group { start: position, len }))
+    }
+
     /// The slice of the subtree at a position.
     pub(super) fn slice(&self, position: u32) -> IdList {
         self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })

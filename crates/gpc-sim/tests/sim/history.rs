@@ -114,6 +114,7 @@ pub(super) fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> 
         ids: IdList::range(ids),
         header: Bytes::new(),
         data: Body::default(),
+        parts: None,
     }))
 }
 

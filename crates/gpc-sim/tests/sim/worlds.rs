@@ -124,7 +124,7 @@ fn the_hash_of_a_run_is_the_same_everywhere() {
         Scenario { calls: 3, partial: true, faults: FaultSet::ALL, ..Scenario::new(40, Tree::Binomial) };
     let hashes: Vec<u64> = (1..4).map(|seed| run(&Scenario { seed, ..all.clone() }).hash).collect();
     assert_eq!(plain.hash, 0x9acf_7a01_8964_20f4, "found {:#018x}", plain.hash);
-    let known = [0xbe03_4d57_0de5_3d2f, 0x1c8a_9ea2_467e_7a56, 0x0a8c_6864_8d37_efb3];
+    let known = [0xbe03_4d57_0de5_3d2f, 0x122c_9f22_3ab1_7328, 0x0a8c_6864_8d37_efb3];
     assert_eq!(hashes, known, "found {hashes:#018x?}");
 }
 
@@ -136,7 +136,7 @@ fn the_hash_of_many_runs_is_the_same_everywhere() {
         let most = Scenario { calls: 8, partial, faults: FaultSet::ALL, ..Scenario::new(24, Tree::Binary) };
         swarm(&most, 200, false).hash
     };
-    let (found, known) = ([false, true].map(of), [0xc95b_940e_83a6_7744, 0x1df0_7fbc_0dc8_702e]);
+    let (found, known) = ([false, true].map(of), [0x8f67_dc50_5363_5ec7, 0xc2a3_e868_5694_6f75]);
     assert_eq!(found, known, "found {found:#018x?}");
 }
 
