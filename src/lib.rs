@@ -227,6 +227,7 @@
 //! | `frame` | frame header, kinds of frames, size limits |
 //! | `head`, `prefix`, `hello` | fixed parts of frames; limits, ids, shape and header of a request; the first frame |
 //! | `short` | short requests and replies: read in place, written from templates, no allocation |
+//! | `call_metrics` | metrics of calls, as another thread reads them |
 //! | `parts` | the data of a scatter call |
 //! | `payload` | a rope of bytes: data joined from parts without copying |
 //! | `body`, `body/read_range` | data that are complete or still arriving; the range that a read returns |
@@ -271,6 +272,7 @@
 //! | `short_replies`, `root_replies` | replies of a call on the fast path, at an id and at the root |
 //! | `recorder`, `timeline`, `recording` | flight recorder; times of a call in flight; both as typed records |
 //! | `child_replies` | replies of a root's children as they arrive |
+//! | `call_meter`, `end` | counts calls for metrics; how they end |
 //! | `sizes`, `leaks` | limits of what is remembered; leak checks |
 //! | `seeded_hash` | hash for names that peers choose |
 //!
@@ -335,6 +337,7 @@
 //! | `functions`, `functions_error`, `handles` | the table of functions; its errors; handles from names |
 //! | `request`, `stream`, `function_error` | arguments of functions; streaming functions; errors of functions |
 //! | `arrays` | arrays of numbers as data |
+//! | `metrics`, `metrics_function` | metrics and their text; the built-in function that replies with them |
 //! | `placement`, `access` | where a function runs; which callers may call it |
 //! | `call`, `caller`, `handle` | a call; a handle that makes calls; the call in flight |
 //! | `replies` | the replies of a call as they arrive |
@@ -353,6 +356,7 @@
 //! | *between application and event loop* | |
 //! | `side`, `mailbox`, `command` | shared state; bounded queue; its commands |
 //! | `snapshot` | what a node holds, for tests |
+//! | `metering`, `loop_metrics` | gathers metrics; what the event loop counts |
 //! | `host`, `prepare` | the node as callers and functions see it; checks a call |
 //! | `completion`, `plan`, `run` | result of a call; the caller's record of it; state of a running function |
 //! | `waiting`, `waiters` | detects waits that cannot end; the functions that wait |
@@ -437,11 +441,11 @@ pub use link::peering::{PrivateKey, PublicKey, Secret};
 pub use runtime::{
     AbsentPeers, Access, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure,
     CallHandle, CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events,
-    FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, HostNetwork, HostPort, IdReply,
-    LinkKind, LinkKindError, Listener, LocalNodes, Loss, MembershipError, MemoryNetwork, Merges, NoEvent,
-    Node, NotDelivered, NotSent, Outcome, Peer, PeerEvent, PeerEventKind, Peers, PeersError, Phase,
-    Placement, PolledNode, Prepared, RecordingError, RepliesError, ReplyRef, Request, Resolver, Streaming,
-    Wait, WithCode,
+    FuncHandle, FunctionError, FunctionMetrics, FunctionResult, Functions, FunctionsError, HostNetwork,
+    HostPort, IdReply, LinkKind, LinkKindError, Listener, LocalNodes, Loss, MembershipError, MemoryNetwork,
+    Merges, Metrics, MetricsError, NoEvent, NoReply, Node, NotDelivered, NotSent, Outcome, Peer, PeerEvent,
+    PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RecordingError, Replies,
+    RepliesError, ReplyRef, Request, Resolver, Streaming, Wait, WithCode,
 };
 #[cfg(feature = "snapshot")]
 #[doc(hidden)]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, Limits, Tree};
 
 use super::{Heartbeat, Job, JobResult, Reply, Sizes, Time};
+use crate::wire::call_metrics::CallMetrics;
 use crate::wire::message::{Classes, Merging, SubtreeReply};
 use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Parts, Reason, ReplyLimits, Report};
 
@@ -49,6 +50,8 @@ pub struct Config {
     pub plan_at_once: bool,
     /// Limits of what is remembered about past calls.
     pub sizes: Sizes,
+    /// Metrics of the calls, which another thread may read; counted while the flight recorder is on.
+    pub metrics: CallMetrics,
     /// Number of ended calls that the flight recorder keeps; 0 switches it off.
     pub recorded: usize,
     /// Seed for the positions of calls in the node's tables; it affects nothing else. A node that strangers can call
@@ -79,6 +82,7 @@ impl Config {
             heartbeat: None,
             plan_at_once: false,
             sizes: Sizes::default(),
+            metrics: CallMetrics::default(),
             recorded: 0,
             seed: incarnation,
         }

@@ -56,12 +56,14 @@
 mod alone;
 mod arrived;
 mod call;
+mod call_meter;
 mod calls;
 mod child_replies;
 mod completed_calls;
 mod completed_partial_calls;
 mod deadlines;
 mod driver;
+mod end;
 mod failing;
 mod gather;
 mod heartbeat;

@@ -59,7 +59,7 @@ impl Node {
             liveness: Liveness::default(),
             load: Load::new(config.sizes.work),
             spots: None,
-            recorder: Recorder::new(config.me, config.recorded),
+            recorder: Recorder::new(config.me, config.recorded, config.metrics.clone(), config.seed),
             outputs: Outputs::new(),
             config,
         }
@@ -191,6 +191,11 @@ impl Node {
     /// Number of jobs that were started and whose result is missing.
     pub fn jobs_running(&self) -> usize {
         self.run_queue.running()
+    }
+
+    /// Number of calls whose function waits for a worker.
+    pub fn functions_waiting(&self) -> usize {
+        self.run_queue.waiting()
     }
 
     /// Whether a call is in flight at this id.

@@ -7,27 +7,15 @@
 use gpc_trees::Id;
 
 use super::Time;
+use super::call_meter::CallMeter;
+pub(super) use super::end::End;
 use super::timeline::Timeline;
 use crate::wire::CallId;
+use crate::wire::call_metrics::CallMetrics;
 use crate::wire::span::Span;
 
 /// Answers of children that are kept for each call that is kept: most ids of a tree have few children.
 const ANSWERS_PER_CALL: usize = 2;
-
-/// How a call ended at an id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
-    /// The whole subtree is done.
-    Done,
-    /// A partial call: a part of the subtree is missing.
-    Partial,
-    /// It failed here or below.
-    Failed,
-    /// It was cancelled, or its parent is lost.
-    Cancelled,
-    /// It was rejected before it began.
-    Refused,
-}
 
 /// A ring of records in the order in which they were added; each replaces the oldest one if the ring is full.
 #[derive(Debug)]
@@ -112,13 +100,16 @@ pub(super) struct Recorder {
     spot: Timeline,
     /// The parent of that call; this id itself if the call was started here.
     spot_parent: Id,
+    /// Counts each call that is recorded.
+    meter: CallMeter,
 }
 
 impl Recorder {
     /// Returns a recorder of so many calls; with 0 it records nothing.
-    pub(super) fn new(me: Id, calls: usize) -> Recorder {
+    pub(super) fn new(me: Id, calls: usize, metrics: CallMetrics, seed: u64) -> Recorder {
+        let meter = CallMeter::new(metrics, seed);
         let answers = Ring::new(calls.saturating_mul(ANSWERS_PER_CALL));
-        Recorder { me, calls: Ring::new(calls), answers, spot: Timeline::default(), spot_parent: me }
+        Recorder { me, calls: Ring::new(calls), answers, spot: Timeline::default(), spot_parent: me, meter }
     }
 
     /// Whether anything is recorded.
@@ -133,6 +124,7 @@ impl Recorder {
         if !self.is_on() {
             return;
         }
+        self.meter.ended(ending.parent.is_none(), ending.func, ending.end, now.since(times.came));
         let since = |at: Option<Time>| Span::of_option(at.map(|at| at.since(times.came)));
         let (last, last_at) = times.last.unzip();
         self.calls.push(CallRecord {
@@ -231,7 +223,7 @@ mod tests {
 
         #[test]
         fn a_recorder_has_the_last_calls_and_answers(calls in 0usize..6, count in 0u64..40) {
-            let mut recorder = Recorder::new(1, calls);
+            let mut recorder = Recorder::new(1, calls, CallMetrics::default(), 1);
             for sequence in 0..count {
                 ended(&mut recorder, sequence);
                 recorder.child_answered(CallId { root: 3, sequence }, 5, Time::from_nanos(1), Time::from_nanos(sequence));
@@ -245,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_record_counts_from_when_the_call_came() {
-        let mut recorder = Recorder::new(1, 4);
+        let mut recorder = Recorder::new(1, 4, CallMetrics::default(), 1);
         ended(&mut recorder, 100);
         let record = recorder.calls().next().expect("it was recorded");
         let span = |nanos| Span::of(Duration::from_nanos(nanos));
@@ -260,7 +252,7 @@ mod tests {
     /// first one ended.
     #[test]
     fn a_function_begins_after_the_one_before_it() {
-        let mut recorder = Recorder::new(1, 4);
+        let mut recorder = Recorder::new(1, 4, CallMetrics::default(), 1);
         let at = Time::from_nanos;
         recorder.spot_begins(2, at(10));
         recorder.spot_ran(at(30));

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::num::NonZeroU32;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -349,11 +350,7 @@ impl Builder {
             hosts,
             costs,
         } = self;
-        if executors.len() > EXECUTORS_MAX {
-            let message =
-                format!("{} executors are too many: a node has at most {EXECUTORS_MAX}", executors.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
+        check_executors(executors.len())?;
         let (id, limits) = (config.me, config.trees);
         let memory = Memory::new(id, memory_max, processes);
         config.memory = memory.bodies.clone();
@@ -375,6 +372,9 @@ impl Builder {
             auto_tree: auto_tree.clone(),
             mailbox,
             begun,
+            memory: AssertUnwindSafe(memory.clone()),
+            calls: config.metrics.clone(),
+            metrics: Arc::default(),
         });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
@@ -388,6 +388,7 @@ impl Builder {
         let strictness = trust.strictness();
         let peering = Peering::new(identity, trust.crypto(job)?, strictness, peers);
         let mut connections = Connections::new(peering, registry, listeners, local, memory)?;
+        connections.traffic.metrics = side.metrics.clone();
         if let Some(network) = host {
             let wake = side.mailbox.clone();
             let wake = Box::new(move || wake.delivered());
@@ -401,4 +402,12 @@ impl Builder {
         let parts = Parts { poll, node, connections, side, executor, slots, wait, trims: !polled };
         Ok((front, EventLoop::new(parts)?))
     }
+}
+
+fn check_executors(count: usize) -> io::Result<()> {
+    if count <= EXECUTORS_MAX {
+        return Ok(());
+    }
+    let message = format!("{count} executors are too many: a node has at most {EXECUTORS_MAX}");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }

@@ -2,11 +2,13 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut, Read, Write};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
+use super::loop_metrics::LoopMetrics;
 use crate::chain::Time;
 use crate::hint::unlikely;
 use crate::link::{Context, Event, Handover, HasLink, Link, Phase, Room};
@@ -50,6 +52,16 @@ pub(super) enum Progress {
     Stuck(String),
 }
 
+/// What has gone through all connections of a node.
+#[derive(Default, Debug)]
+pub(super) struct Traffic {
+    /// Whether a link has had more to write than small frames, or still has.
+    pub(super) flushed_long: bool,
+    /// Whether more has gone through than leaves next to nothing behind.
+    pub(super) much: bool,
+    pub(super) metrics: Arc<LoopMetrics>,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -69,6 +81,8 @@ pub(super) struct Connection {
     handing_waits: bool,
     /// Whether more has been written at once than leaves next to no room behind.
     pub(super) much: bool,
+    /// Bytes that have been written and are not counted yet.
+    pub(super) wrote: u64,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
     /// The node's sealed memory.
@@ -101,6 +115,7 @@ impl Connection {
             full: false,
             handing_waits: false,
             much: false,
+            wrote: 0,
             told_of_room: true,
             extents,
             watched: false,
@@ -144,7 +159,7 @@ impl Connection {
     /// Writes what is queued, if it is only small frames on a link that is up, over a socket that takes them all: then
     /// nothing else is to be done. Otherwise [`flush`](Self::flush) is for what is left. An error ends the connection.
     #[inline(always)]
-    pub(super) fn flush_small(&mut self, much: &mut bool) -> io::Result<bool> {
+    pub(super) fn flush_small(&mut self, traffic: &mut Traffic) -> io::Result<bool> {
         let link = &mut self.link;
         let stands = matches!(link.phase, Phase::Up(_)) & link.leaves_credit_out();
         if unlikely(
@@ -155,7 +170,8 @@ impl Connection {
         let Some(bytes) = link.outbox.only_small() else { return Ok(false) };
         match self.socket.write(bytes) {
             Ok(count) => {
-                *much |= count > MUCH;
+                traffic.much |= count > MUCH;
+                traffic.metrics.written.add(count as u64);
                 Ok(link.outbox.small_written(count) && !self.socket.is_holding())
             }
             Err(error) => again(error).map(|()| false),
@@ -232,6 +248,7 @@ impl Connection {
                 Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
                 Ok(count) => {
                     self.much |= count > MUCH;
+                    self.wrote += count as u64;
                     self.written(count);
                     if self.is_through() {
                         self.link.rest();

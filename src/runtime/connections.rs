@@ -14,7 +14,7 @@ use tracing::debug;
 use super::Peers;
 use super::clock::Clock;
 use super::connect_options::ConnectOptions;
-use super::connection::{Connection, Progress, broken};
+use super::connection::{Connection, Progress, Traffic, broken};
 use super::descriptors::Descriptors;
 use super::events;
 use super::memory::Memory;
@@ -56,10 +56,7 @@ pub(super) struct Connections {
     pub(super) announced: BTreeSet<Id>,
     /// Who hears of links that come and go; nearly always nobody.
     pub(super) listeners_of_events: Vec<events::Listener>,
-    /// Whether a link has had more to write than small frames, or still has.
-    flushed_long: bool,
-    /// Whether more has gone through than leaves next to nothing behind.
-    pub(super) much: bool,
+    pub(super) traffic: Traffic,
     /// Whether anything has been read since this was last looked at: the system does not report what polling finds.
     pub(super) has_read: bool,
     /// Links that had more to read than one turn allows.
@@ -101,8 +98,7 @@ impl Connections {
             refusals: Refusals::default(),
             announced: BTreeSet::new(),
             listeners_of_events: Vec::new(),
-            flushed_long: false,
-            much: false,
+            traffic: Traffic::default(),
             has_read: false,
             unread: Vec::new(),
             watched: Watched::default(),
@@ -216,7 +212,7 @@ impl Connections {
     #[inline(always)]
     pub(super) fn flush(&mut self, clock: &Clock) {
         self.flush_dirty(clock);
-        if unlikely(std::mem::take(&mut self.flushed_long) || !self.links.granting.is_empty()) {
+        if unlikely(std::mem::take(&mut self.traffic.flushed_long) || !self.links.granting.is_empty()) {
             self.flush_further(clock);
         }
     }
@@ -233,7 +229,7 @@ impl Connections {
             self.links.forget_streamed();
             match self.links.is_streaming() {
                 false => self.extents.forget(),
-                true => self.flushed_long = true,
+                true => self.traffic.flushed_long = true,
             }
         }
     }
@@ -249,7 +245,7 @@ impl Connections {
             let key = self.links.dirty[place];
             let Some(connection) = self.links.table.get_mut(key) else { continue };
             connection.link.marked = false;
-            match connection.flush_small(&mut self.much) {
+            match connection.flush_small(&mut self.traffic) {
                 Ok(true) => {}
                 Ok(false) => self.flush_link(key, clock),
                 Err(error) => self.stop_writing(clock.time(), key, broken(&error)),
@@ -264,13 +260,14 @@ impl Connections {
     /// Writes what is queued on a link, whatever it is, and sees to what comes of it.
     #[inline(never)]
     fn flush_link(&mut self, key: LinkKey, clock: &Clock) {
-        self.flushed_long = true;
+        self.traffic.flushed_long = true;
         let Some(connection) = self.links.table.get_mut(key) else { return };
         if let Phase::Connecting(_) = connection.link.phase {
             return;
         }
         let mut progress = connection.flush(|| clock.now());
-        self.much |= std::mem::take(&mut connection.much);
+        self.traffic.much |= std::mem::take(&mut connection.much);
+        self.traffic.metrics.written.add(std::mem::take(&mut connection.wrote));
         let through = connection.is_through();
         self.watched.watch(key, connection);
         if let Err(error) = listen_for_room(&self.registry, key, connection) {

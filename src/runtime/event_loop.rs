@@ -207,7 +207,17 @@ impl EventLoop {
             self.release_memory(self.clock.time());
         }
         self.turn.rang = false;
+        self.publish();
         Ok(self.turn.done)
+    }
+
+    /// Publishes what the node holds, for metrics.
+    #[inline]
+    fn publish(&self) {
+        let metrics = &self.connections.traffic.metrics;
+        metrics.calls.set(self.node.calls() as u64);
+        metrics.running.set(self.node.jobs_running() as u64);
+        metrics.waiting.set((self.node.functions_waiting() + self.short.waiting.len()) as u64);
     }
 
     /// Descriptors are short: links that nobody uses are closed.

@@ -428,6 +428,7 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
     let data = job.request.data.as_bytes().unwrap_or_default();
     let work = std::mem::replace(&mut job.work, Work::Func);
     let request = Request::of_job(&**side, &job, &data, run);
+    let _entered = entry.span(&request).entered();
     match work {
         Work::Func if entry.streams() => {
             let begun = entry.begin(&request);

@@ -2,7 +2,7 @@
 
 use super::functions::Functions;
 use super::placement::Placement;
-use super::recorder_function;
+use super::{metrics_function, recorder_function};
 use crate::wire::message::Classes;
 
 /// Maximum number of named executors: a node has a few. A class is one of 64 bits, and the default workers are one
@@ -36,7 +36,8 @@ impl ExecutorNames {
 
     /// The class of the recorder's function, if it is that.
     pub(super) fn recorder_class(&self, func: u64) -> Option<Classes> {
-        (func == recorder_function::NUMBER).then(|| Classes { func: self.0.len() as u8 + 1, callback: 0 })
+        let reports = [recorder_function::NUMBER, metrics_function::NUMBER];
+        reports.contains(&func).then(|| Classes { func: self.0.len() as u8 + 1, callback: 0 })
     }
 }
 

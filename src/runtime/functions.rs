@@ -10,12 +10,14 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use gpc_trees::{Id, Registered, Registry, SplitName, Tree, TreeName};
+use tracing::debug_span;
 
 use super::access::Access;
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle, Merges, number};
 use super::membership_function;
+use super::metrics_function;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::recorder_function;
@@ -125,9 +127,10 @@ struct Tables {
 impl Default for Tables {
     /// With the built-in functions.
     fn default() -> Tables {
-        let built_in: [(&str, Arc<DeferringFunc>); 2] = [
+        let built_in: [(&str, Arc<DeferringFunc>); 3] = [
             (membership_function::NAME, Arc::new(membership_function::change)),
             (recorder_function::NAME, Arc::new(recorder_function::report)),
+            (metrics_function::NAME, Arc::new(metrics_function::report)),
         ];
         let entries = built_in.into_iter().map(|(name, code)| {
             let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
@@ -433,7 +436,7 @@ impl Functions {
 
     /// The registered names, in order, without those of [reductions](Self::reduction).
     pub fn names(&self) -> Vec<String> {
-        let built_in = [membership_function::NAME, recorder_function::NAME];
+        let built_in = [membership_function::NAME, recorder_function::NAME, metrics_function::NAME];
         let own = |entry: &&Entry| !built_in.contains(&&*entry.name);
         let mut names: Vec<String> = self.read(|tables| {
             let entries = tables.entries.values().filter(own);
@@ -604,12 +607,19 @@ impl Entry {
     /// Runs a func whose reply is complete when it returns, on an empty reply.
     #[inline(always)]
     pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Box<Reason>> {
+        let _entered = self.span(request).entered();
         unwinding(|| match &self.code {
             Code::Func(func) => func(request, reply),
             Code::Phased(func) => func(Phase::Init, request, reply),
             _ => self.answers_otherwise(),
         })
         .inspect(|()| settle(reply))
+    }
+
+    /// The span of a function that runs: the id of the call joins those of all nodes.
+    #[inline(always)]
+    pub(super) fn span(&self, request: &Request<'_>) -> tracing::Span {
+        debug_span!("call", call = %request.call(), id = request.me(), func = %self.name)
     }
 
     #[cold]

@@ -126,6 +126,7 @@ impl Connections {
 
     /// Logs a rejected connection, with more detail than the other side receives.
     pub(super) fn log_refusal(&mut self, now: Time, key: LinkKey, why: &str) {
+        self.traffic.metrics.connections_refused.add(1);
         let Some(left_out) = self.refusals.count(now) else { return };
         let from =
             self.links.table.get(key).map_or_else(String::new, |connection| connection.socket.whence());

@@ -13,6 +13,7 @@ use gpc_trees::Id;
 use super::call::Call;
 use super::call_error::CallError;
 use super::mailbox::Mailbox;
+use super::metrics::Metrics;
 use super::plan::Plan;
 use crate::chain::{Start, Time};
 
@@ -29,6 +30,9 @@ pub(super) trait Host: fmt::Debug + Send + Sync + RefUnwindSafe {
 
     /// The name of a function, if its number is registered at the node.
     fn name(&self, number: u64) -> Option<Arc<str>>;
+
+    /// The metrics of the node.
+    fn metrics(&self) -> Metrics;
 
     /// Checks a call; `left` is its time limit if it sets none.
     ///

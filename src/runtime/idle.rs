@@ -16,7 +16,7 @@ pub(super) const SPARE_LIMIT: Duration = Duration::from_secs(1);
 impl EventLoop {
     /// Whether there is memory that an idle node releases.
     pub(super) fn holds_memory(&self) -> bool {
-        self.connections.much | self.connections.spare.is_held() | self.node.has_spare_memory()
+        self.connections.traffic.much | self.connections.spare.is_held() | self.node.has_spare_memory()
     }
 
     /// When that memory is released, if no message arrives.
@@ -53,7 +53,7 @@ impl EventLoop {
 
 impl Connections {
     fn release_spare_memory(&mut self) {
-        self.much = false;
+        self.traffic.much = false;
         self.spare.release();
         self.events = Vec::new();
         self.links.arrivals.shrink_to_fit();

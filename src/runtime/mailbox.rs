@@ -130,6 +130,11 @@ impl Mailbox {
         self.crowd.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Number of queued commands and results.
+    pub(super) fn queued(&self) -> (usize, usize) {
+        (self.commands.len(), self.results.len())
+    }
+
     /// Sends the result of a function. If the node has ended, the result is dropped.
     pub(super) fn result(&self, input: Input) {
         if self.results.send(input).is_ok() {

@@ -121,7 +121,7 @@ impl Builder {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Node {
-    front: Front,
+    pub(super) front: Front,
     lead: Option<Arc<Lead>>,
 }
 

@@ -105,7 +105,8 @@ impl EventLoop {
             };
             *read += count;
             connection.used = self.connections.turn;
-            self.connections.much |= count > MUCH;
+            self.connections.traffic.much |= count > MUCH;
+            self.connections.traffic.metrics.read.add(count as u64);
             let filled = connection.link.inbox.filled(count, &mut self.connections.events);
             if filled > 0 {
                 connection.link.heard = true;

@@ -20,6 +20,7 @@ impl Connections {
 
     /// Reports that the link with a peer is up.
     pub(super) fn tell_up(&mut self, id: Id, incarnation: u64) {
+        self.traffic.metrics.links_up.add(1);
         if !self.listeners_of_events.is_empty() {
             self.tell(&PeerEvent { id, incarnation, kind: PeerEventKind::Up });
         }
@@ -27,6 +28,8 @@ impl Connections {
 
     /// Reports that the link with a run of a peer, which was up, is lost.
     pub(super) fn tell_lost(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
+        self.traffic.metrics.links_ended.add(1);
+        self.traffic.metrics.peers_lost.add(u64::from(matches!(loss, Loss::Broken | Loss::Silent)));
         if self.listeners_of_events.is_empty() {
             return;
         }

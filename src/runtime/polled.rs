@@ -86,7 +86,7 @@ pub enum Prepared {
 /// seconds of silence. Over TCP, peers that send it more than the system's buffers hold give it up after twenty. An
 /// application that will compute for longer announces that with [`pause`](Self::pause).
 pub struct PolledNode {
-    front: Front,
+    pub(super) front: Front,
     event_loop: EventLoop,
     /// Whether a pause has been announced and not ended.
     pauses: bool,

@@ -15,6 +15,7 @@ use super::function_error::{self, FunctionError};
 use super::handles::{CallbackHandle, FuncHandle};
 use super::host::Host;
 use super::mailbox::Mailbox;
+use super::metrics::Metrics;
 use super::run::{LazyRun, Run};
 use crate::chain::{Input, Job, Recording, Reply, Time};
 use crate::wire::short::{Particulars, PlanKey};
@@ -330,6 +331,11 @@ impl<'a> Request<'a> {
         });
         // If the queue is full, the token is dropped, which sends a failure.
         let _ = self.host.mailbox().command(Command::Change { change, answer }, Duration::ZERO);
+    }
+
+    /// The metrics of the node.
+    pub(super) fn metrics(&self) -> Metrics {
+        self.host.metrics()
     }
 
     /// Asks the event loop for what the flight recorder has.

@@ -264,6 +264,10 @@ mod tests {
             None
         }
 
+        fn metrics(&self) -> crate::runtime::Metrics {
+            crate::runtime::Metrics::default()
+        }
+
         fn prepared(
             &self,
             _: crate::runtime::Call,

@@ -10,6 +10,7 @@
 pub mod body;
 pub mod budget;
 pub mod call_context;
+pub mod call_metrics;
 pub mod cause_kind;
 pub mod coverage;
 pub mod failure;

@@ -32,6 +32,7 @@ pub(super) mod run_limit;
 #[cfg(feature = "bnr")]
 pub(super) mod run_output;
 mod target;
+mod top;
 mod trace;
 mod trust;
 
@@ -41,6 +42,7 @@ pub use copy::CopyArgs;
 pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
 pub use node::NodeArgs;
 pub use over::{HostChoice, OverArgs};
+pub use top::TopArgs;
 pub use trace::{TraceArgs, TraceOutput};
 pub use trust::{SecretArgs, TrustArgs};
 
@@ -98,6 +100,8 @@ pub enum Command {
     Node(NodeArgs),
     /// Name the ids that the calls in flight of running nodes wait for
     Trace(TraceArgs),
+    /// Show what running nodes do: calls, queues, links, slow functions, deaths
+    Top(TopArgs),
     /// Copy files to many hosts through a tree, or collect files from them
     Copy(CopyArgs),
     /// Draw a tree, or check a tree file

@@ -21,6 +21,8 @@
 //! | `allocated` | the hosts of the job of a batch system |
 //! | `cause`, `by_host` | explains why a call failed; reasons with the names of their hosts |
 //! | `node`, `trace` | `gpc node`; `gpc trace`: what the calls of running nodes wait for |
+//! | `metrics`, `top` | metrics over HTTP; `gpc top`: a view of running nodes |
+//! | `asking` | asks running nodes |
 //! | `copy` | `gpc copy` |
 //! | `copy/send`, `collect`, `hosts` | sends files; collects files; the processes on the hosts |
 //! | `copy/receive`, `incoming`, `extent` | the functions of a host; a file that comes in; which bytes have come |
@@ -80,6 +82,7 @@ mod allocated;
 #[cfg(feature = "mimalloc")]
 pub mod allocator;
 pub mod args;
+mod asking;
 mod bench;
 pub mod builtin;
 mod by_host;
@@ -103,6 +106,7 @@ mod launching;
 mod level;
 mod limits;
 mod logs;
+mod metrics;
 #[cfg(feature = "bnr")]
 mod mpiexec;
 mod node;
@@ -122,6 +126,7 @@ mod sim;
 pub mod started;
 mod stdout;
 mod suggestion;
+mod top;
 mod trace;
 mod tree;
 mod tree_choice;
@@ -281,6 +286,7 @@ fn run(command: Command) -> CommandResult {
         Command::Call(args) => call::run(&args),
         Command::Node(args) => node::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Sim(args) => sim::run(&args),

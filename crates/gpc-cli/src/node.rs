@@ -1,6 +1,7 @@
 //! `gpc node`: one node, started by hand or by `gpc call`.
 
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use super::logs::start_warnings;
 use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::trust::Trust;
-use super::{CommandResult, builtin, copy, plugins};
+use super::{CommandResult, builtin, copy, metrics, plugins};
 use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
 use gpc_launch::remote::{AgentError, run_agent};
 use gpc_launch::{Launched, LaunchedError, NodeSettings};
@@ -93,6 +94,12 @@ fn serve(plan: NodePlan, loads: &[PathBuf]) -> CommandResult {
         serving.attach(node.caller());
         plan.watching.dead_after.into_iter().for_each(|silence| serving.dead_after(silence));
     }
+    if let Some(listen) = plan.metrics {
+        let caller = node.caller();
+        let text = move || caller.metrics().map_or_else(String::new, |metrics| metrics.prometheus());
+        let at = metrics::serve(listen, text)?;
+        writeln!(io::stderr().lock(), "gpc: the metrics of id {} are at http://{at}/metrics", plan.id)?;
+    }
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: a signal drops the other end.
     let _ = woken.recv();
@@ -126,6 +133,8 @@ struct NodePlan {
     peers: Peers,
     watching: NodeSettings,
     trust: Trust,
+    /// Where metrics are served.
+    metrics: Option<SocketAddr>,
     /// Whether the node starts programs for others.
     #[cfg(feature = "bnr")]
     exec_allowed: bool,
@@ -164,6 +173,7 @@ impl NodePlan {
             peers,
             watching: watching(args),
             trust,
+            metrics: args.metrics,
             #[cfg(feature = "bnr")]
             exec_allowed: args.exec_allowed,
         })
@@ -211,6 +221,7 @@ mod tests {
             dead_after: None,
             wait: WaitName(Wait::Block),
             link: chained_gpc::runtime::LinkKind::DEFAULT,
+            metrics: None,
             load: vec![],
             launched: false,
             #[cfg(feature = "bnr")]

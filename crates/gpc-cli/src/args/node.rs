@@ -1,5 +1,6 @@
 //! Arguments of `gpc node`.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use gpc_trees::Id;
@@ -38,6 +39,11 @@ pub struct NodeArgs {
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
+    /// Serve metrics for Prometheus at http://ADDR/metrics: PORT of this machine alone, or HOST-IP:PORT; 0 is a free
+    /// port. Whoever reaches it can read them
+    #[arg(long, value_name = "ADDR", value_parser = metrics_address)]
+    pub metrics: Option<SocketAddr>,
+
     /// Path of a plug-in: a library of functions, callbacks and trees (see chained_gpc_plugin.h) that calls may name.
     /// May be repeated
     #[arg(long, value_name = "LIB")]
@@ -56,6 +62,13 @@ pub struct NodeArgs {
     /// Nodes that this node links with.
     #[command(flatten)]
     pub trust: TrustArgs,
+}
+
+/// Reads `PORT` as a port of this machine alone.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let bad = || format!("`{text}` is no PORT and no HOST-IP:PORT, such as 9100 or 10.0.0.7:9100");
+    port.or_else(|_| text.parse()).map_err(|_| bad())
 }
 
 pub(super) const NODE_EXAMPLES: &str = "\

@@ -19,4 +19,5 @@ mod memory;
 mod replies;
 mod size;
 pub(crate) mod support;
+mod top;
 mod traced;
