@@ -236,7 +236,8 @@
 //! | `streaming_reply` | a reply whose data are still arriving |
 //! | `level` | level-n data: `grammar` (the one state machine), `decode`, `encode`, `error` |
 //! | `budget` | memory budgets of a node and its links, for data of peers |
-//! | `fields`, `span` | reads the fields of services' own messages; durations in four bytes |
+//! | `fields` | reads the fields of services' own messages |
+//! | `span`, `trace` | durations in four bytes; the times of the ids of a subtree |
 //! | `shown` | safe display of text from elsewhere |
 //!
 //! ## chain
@@ -273,6 +274,7 @@
 //! | `recorder`, `timeline`, `recording` | flight recorder; times of a call in flight; both as typed records |
 //! | `child_replies` | replies of a root's children as they arrive |
 //! | `call_meter`, `end` | counts calls for metrics; how they end |
+//! | `tracing` | the trace of a call goes up with its reply |
 //! | `sizes`, `leaks` | limits of what is remembered; leak checks |
 //! | `seeded_hash` | hash for names that peers choose |
 //!
@@ -342,6 +344,7 @@
 //! | `call`, `caller`, `handle` | a call; a handle that makes calls; the call in flight |
 //! | `replies` | the replies of a call as they arrive |
 //! | `outcome`, `by_id`, `call_error` | results |
+//! | `trace` | the times of the ids of a call, and its critical path |
 //! | `row` | consecutive ids whose addresses follow a rule |
 //! | `link_kind` | the kinds of links on one machine |
 //! | `peer`, `peers` | another node; the peers file |
@@ -445,7 +448,7 @@ pub use runtime::{
     HostPort, IdReply, LinkKind, LinkKindError, Listener, LocalNodes, Loss, MembershipError, MemoryNetwork,
     Merges, Metrics, MetricsError, NoEvent, NoReply, Node, NotDelivered, NotSent, Outcome, Peer, PeerEvent,
     PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RecordingError, Replies,
-    RepliesError, ReplyRef, Request, Resolver, Streaming, Wait, WithCode,
+    RepliesError, ReplyRef, Request, Resolver, Streaming, Trace, TracedId, Wait, WithCode,
 };
 #[cfg(feature = "snapshot")]
 #[doc(hidden)]

@@ -45,7 +45,15 @@ impl OwnAnswer<'_> {
         let length = header + data;
         let (header_len, data_len) = (header as u64, data as u64);
         let short = length <= SHORT_MAX && length as u64 <= reply_max;
-        short.then_some(ResponseHead { call, level: 0, kind, header_len, data_len, report_len: 0 })
+        short.then_some(ResponseHead {
+            call,
+            level: 0,
+            kind,
+            header_len,
+            data_len,
+            report_len: 0,
+            trace_len: 0,
+        })
     }
 
     /// Most bytes of [a start](Self::emit_start): two counts.
@@ -94,7 +102,12 @@ impl OwnAnswer<'_> {
             Payload::from(bytes)
         };
         let (header, data) = (payload(&self.own.header), payload(&self.own.data));
-        (self.form != Form::Completed).then_some(SubtreeReply { level: 0, header, data })
+        (self.form != Form::Completed).then_some(SubtreeReply {
+            level: 0,
+            header,
+            data,
+            ..SubtreeReply::default()
+        })
     }
 }
 

@@ -18,6 +18,7 @@ use super::streaming_replies::StreamingReplies;
 use super::timeline::Timeline;
 use super::{FuncState, Reply, Time};
 use crate::wire::message::{Merging, SubtreeReply};
+use crate::wire::trace::ChildTrace;
 use crate::wire::{Coverage, Reason, Report, Request, Status};
 
 /// Origin of a call.
@@ -146,8 +147,8 @@ pub(super) struct Call {
     pub(super) deadline: Time,
     /// Whether its limit has passed and it waits for the reports of its children.
     pub(super) late: bool,
-    /// Index of the child that answered last.
-    pub(super) last: u32,
+    /// The traces of children that have answered.
+    pub(super) traces: Vec<ChildTrace>,
     /// When the root's time limit passes; later no parent asks for the call.
     pub(super) until: Time,
     pub(super) own: OwnPart,
@@ -210,7 +211,7 @@ impl Call {
             partial: PartialState { adopted: request.adopted, ..PartialState::default() },
             deadline,
             late: false,
-            last: 0,
+            traces: Vec::new(),
             until,
             request,
             origin,
@@ -232,7 +233,7 @@ impl Call {
 
     /// Reuses an ended, [emptied](Self::empty) call for a new one.
     pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
-        (self.partial.adopted, self.late, self.last) = (request.adopted, false, 0);
+        (self.partial.adopted, self.late) = (request.adopted, false);
         (self.deadline, self.until) = ends(&request, begun);
         self.own = OwnPart::begin(&origin);
         (self.request, self.origin, self.times) = (request, origin, Timeline::since(begun));
@@ -244,7 +245,7 @@ impl Call {
         (self.own, self.reservation) = (OwnPart::Lent, Reservation::default());
         (self.early, self.job, self.children, self.streaming) = (None, JobState::Idle, None, None);
         self.by_id.clear();
-        (self.unasked, self.is_delayed) = (None, false);
+        (self.unasked, self.is_delayed, self.traces) = (None, false, Vec::new());
         self.arrived.empty();
         self.order = None;
         self.partial.merged = Vec::new();
@@ -454,7 +455,7 @@ impl Call {
     pub(super) fn child_done(&mut self, index: usize, reply: Option<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
-        (child.answer, self.last) = (ChildAnswer::Done, index as u32);
+        child.answer = ChildAnswer::Done;
         let reply = reply.or_else(|| self.request.callback.map(|_| SubtreeReply::default()));
         let place = child.group.start;
         if let Some(reply) = reply {

@@ -108,6 +108,8 @@ pub struct Start {
     pub forward_first: bool,
     /// Partial call: it goes on without lost ids.
     pub partial: bool,
+    /// The reply brings the times of all ids.
+    pub trace: bool,
     /// The root only watches: it neither executes nor contributes.
     pub watch: bool,
     /// Time limit of the call, from now.
@@ -139,6 +141,7 @@ impl Start {
             reply_limits: ReplyLimits::UNLIMITED,
             forward_first: false,
             partial: false,
+            trace: false,
             watch: false,
             limit: Duration::from_secs(60),
             tree: Tree::default(),

@@ -48,7 +48,12 @@ pub(super) fn alone(
         (true, true) => within_limit(me, merged_alone(own), reply_max),
         (true, false) => {
             let (header, data) = own.into_parts();
-            let reply = SubtreeReply { level: 0, header: level0(header), data: level0(data) };
+            let reply = SubtreeReply {
+                level: 0,
+                header: level0(header),
+                data: level0(data),
+                ..SubtreeReply::default()
+            };
             within_limit(me, reply, reply_max)
         }
     }
@@ -64,7 +69,7 @@ pub(super) fn alone_or_failed(me: Id, wanted: bool, merged: bool, own: Reply, re
 /// Returns the result of a callback.
 fn merged_alone(own: Reply) -> SubtreeReply {
     let (header, data) = own.into_parts();
-    SubtreeReply { level: 0, header: header.into(), data: data.into() }
+    SubtreeReply { level: 0, header: header.into(), data: data.into(), trace: Bytes::new() }
 }
 
 fn within_limit(me: Id, reply: SubtreeReply, reply_max: u64) -> Result<Answer, Cause> {
@@ -91,7 +96,7 @@ fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, Level
     let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
     let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;
     call.arrived.clear();
-    Ok(SubtreeReply { level: data.level, header: header.data, data: data.data })
+    Ok(SubtreeReply { level: data.level, header: header.data, data: data.data, ..SubtreeReply::default() })
 }
 
 /// Returns the available part of a partial call's answer, and the report on its ids. It takes the replies out of the
@@ -152,7 +157,7 @@ fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
         .map(|part| (leveled(part.header.into_bytes()), leveled(part.data.into_bytes())))
         .unzip();
     let (header, data) = (aggregate(None, &headers)?, aggregate(None, &data)?);
-    Ok(SubtreeReply { level: 1, header: header.data, data: data.data })
+    Ok(SubtreeReply { level: 1, header: header.data, data: data.data, ..SubtreeReply::default() })
 }
 
 /// Returns the values of a child's partial reply for a callback: one value, or those that could not be merged below.
@@ -170,15 +175,19 @@ pub(super) fn parts(reply: SubtreeReply) -> Option<Vec<SubtreeReply>> {
             .collect()
     };
     let (headers, data) = (leaves(&header)?, leaves(&data)?);
-    let part =
-        |(header, data): (Bytes, Bytes)| SubtreeReply { level: 0, header: header.into(), data: data.into() };
+    let part = |(header, data): (Bytes, Bytes)| SubtreeReply {
+        level: 0,
+        header: header.into(),
+        data: data.into(),
+        ..SubtreeReply::default()
+    };
     (headers.len() == data.len()).then(|| headers.into_iter().zip(data).map(part).collect())
 }
 
 /// Returns an aggregate of no parts.
 fn nothing() -> SubtreeReply {
     let empty = || Bytes::from_static(b"0 ").into();
-    SubtreeReply { level: 1, header: empty(), data: empty() }
+    SubtreeReply { level: 1, header: empty(), data: empty(), ..SubtreeReply::default() }
 }
 
 /// Returns the coverage of a subtree whose reply is lost: its first id failed, the others may have executed.

@@ -99,8 +99,8 @@ impl Call {
 
     /// Returns why a late call fails although all children have answered: the last answer came too late.
     pub(super) fn too_late(&self, me: Id) -> Cause {
-        let (children, limit) = (self.children.as_deref().unwrap_or_default(), self.request.limit);
-        let last = children.get(self.last as usize).map_or(me, |child| child.id);
+        let limit = self.request.limit;
+        let last = self.times.last.map_or(me, |(child, _)| child);
         let message = format!(
             "all have answered, but the answer of id {last} came to id {me} after the time limit ({limit:?} here)"
         );

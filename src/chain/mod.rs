@@ -102,6 +102,7 @@ mod streaming_replies;
 mod suspects;
 mod time;
 mod timeline;
+mod tracing;
 
 pub use alone::OwnAnswer;
 pub use driver::{Config, Input, Output, Start};

@@ -194,7 +194,8 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let awaited: Vec<Id> = call.awaited_ids().collect();
         let too_late = call.late.then(|| call.too_late(me));
-        let partial = gather::partial(call, self.config.reply_max);
+        let mut partial = gather::partial(call, self.config.reply_max);
+        call.add_trace(&mut partial.reply, self.config.reply_max, self.now);
         let is_done = u64::from(partial.report.coverage.counts().done) == partial.report.coverage.len();
         let end = if is_done { End::Done } else { End::Partial };
         let Some(call) = self.remove(slot, end) else { return };
@@ -325,7 +326,7 @@ impl Call {
     pub(super) fn child_parts(&mut self, index: usize, parts: Vec<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
-        (child.answer, self.last) = (ChildAnswer::Done, index as u32);
+        child.answer = ChildAnswer::Done;
         let place = child.group.start;
         parts.into_iter().for_each(|part| self.reply_came(place, part));
         self.awaited -= 1;

@@ -88,7 +88,7 @@ impl RootParts {
         );
         let data =
             Payload::made(self.data_len, |mut out| self.append(&mut out, data), |out| self.append(out, data));
-        SubtreeReply { level: self.level(), header, data }
+        SubtreeReply { level: self.level(), header, data, ..SubtreeReply::default() }
     }
 
     fn append(&self, out: &mut impl BufMut, part: fn(Entry, &[u8]) -> &[u8]) {

@@ -26,7 +26,12 @@ impl Node {
         let request = Request {
             func: start.func,
             callback: start.callback,
-            local: Local { merging: start.merging, classes: start.classes, ..Local::default() },
+            local: Local {
+                merging: start.merging,
+                classes: start.classes,
+                trace: start.trace,
+                ..Local::default()
+            },
             reply_wanted: start.reply_wanted,
             reply_limits: start.reply_limits,
             forward_first: start.forward_first,

@@ -152,7 +152,7 @@ impl ShortReplies {
         self.come().map(|(child, entry)| {
             let header = Payload::copy_from_slice(self.header(entry));
             let data = Payload::copy_from_slice(self.data(entry));
-            (child, SubtreeReply { level: entry.level, header, data })
+            (child, SubtreeReply { level: entry.level, header, data, ..SubtreeReply::default() })
         })
     }
 
@@ -207,7 +207,15 @@ impl ShortAnswer<'_> {
         };
         let (header_len, data_len) = (header as u64, data as u64);
         let short = header + data <= SHORT_MAX && header_len + data_len <= reply_max;
-        short.then_some(ResponseHead { call: self.call, level, kind, header_len, data_len, report_len: 0 })
+        short.then_some(ResponseHead {
+            call: self.call,
+            level,
+            kind,
+            header_len,
+            data_len,
+            report_len: 0,
+            trace_len: 0,
+        })
     }
 
     /// Appends header and data.
@@ -246,6 +254,6 @@ impl ShortAnswer<'_> {
         let header =
             Payload::made(header_len, |mut out| self.emit_header(&mut out), |out| self.emit_header(out));
         let data = Payload::made(data_len, |mut out| self.emit_data(&mut out), |out| self.emit_data(out));
-        Some(SubtreeReply { level: head.level, header, data })
+        Some(SubtreeReply { level: head.level, header, data, ..SubtreeReply::default() })
     }
 }

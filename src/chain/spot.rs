@@ -92,6 +92,7 @@ impl Start {
         // A root that watches no other id has no answer to wait for.
         let nobody = self.watch && self.ids.len() == 1;
         let unusual = self.partial
+            || self.trace
             || self.follow
             || self.parts.is_some()
             || !self.reply_limits.is_unlimited()
@@ -494,7 +495,7 @@ impl Node {
         let spots = self.spots.as_deref_mut()?;
         let place = spots.find(call)?;
         let request = long_request(spots.get(place)?)?;
-        let (mut spot, last) = (spots.remove(place)?, spots.last_child);
+        let mut spot = spots.remove(place)?;
         let origin = origin(&spot);
         let slot = self.calls.insert(request.into(), origin, spot.times.came);
         let call = self.calls.get_mut(slot)?;
@@ -509,7 +510,6 @@ impl Node {
             call.child_done(index, reply);
         }
         drop(replies);
-        call.last = last as u32;
         spots.recycle(spot);
         Some(slot)
     }

@@ -320,7 +320,7 @@ impl Node {
             func: request.func,
             callback: request.callback,
             // Each id sets its own.
-            local: Local::default(),
+            local: Local { trace: request.local.trace, ..Local::default() },
             reply_wanted: request.reply_wanted,
             reply_limits: request.reply_limits,
             forward_first: request.forward_first,
@@ -342,7 +342,7 @@ impl Node {
     }
 
     /// Handles a child's answer.
-    pub(super) fn response(&mut self, from: Id, id: CallId, answer: Answer) {
+    pub(super) fn response(&mut self, from: Id, id: CallId, mut answer: Answer) {
         // Ignores unknown calls and children that have answered: "ignoring all subsequent responses".
         let Some(slot) = self.find(id) else { return };
         if !matches!(answer, Answer::Failed(_)) {
@@ -352,6 +352,7 @@ impl Node {
         let Some(index) = call.awaited_child(from) else { return };
         call.times.last = Some((from, self.now));
         self.recorder.child_answered(id, from, call.times.came, self.now);
+        call.take_trace(index, &mut answer, self.now);
         if call.request.partial {
             return self.partial_response(slot, index, answer);
         }
@@ -405,7 +406,12 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match gather::answer(call, self.config.reply_max) {
             Err(cause) => self.fail(slot, cause),
-            Ok(answer) => self.end(slot, answer),
+            Ok(mut answer) => {
+                if let Answer::Reply(reply) = &mut answer {
+                    call.add_trace(reply, self.config.reply_max, self.now);
+                }
+                self.end(slot, answer);
+            }
         }
     }
 

@@ -26,13 +26,18 @@ impl Call {
     fn passes_on(&self) -> bool {
         let request = &self.request;
         let above = matches!(self.origin, Origin::Parent { .. });
-        above && request.reply_wanted && request.callback.is_none() && !request.partial
+        // A trace is complete when the data of the reply are.
+        above
+            && request.reply_wanted
+            && request.callback.is_none()
+            && !request.partial
+            && !request.local.trace
     }
 
     /// Records that a child's streaming reply has begun.
     fn add_streaming_reply(&mut self, index: usize, reply: StreamingReply) {
         let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
-        (child.answer, self.last) = (ChildAnswer::Arriving, index as u32);
+        child.answer = ChildAnswer::Arriving;
         let (place, id) = (child.group.start, child.id);
         self.awaited -= 1;
         let streaming = self.streaming.get_or_insert_default();

@@ -10,11 +10,13 @@ use crate::wire::{Payload, Report};
 /// The response that a fixed part and its complete body make, wherever that lies; what is kept of it is copied.
 pub(super) fn answer(head: &ResponseHead, body: &[u8]) -> Result<Response, FrameError> {
     let (header, rest) = body.split_at(head.header_len as usize);
-    let (data, report) = rest.split_at(head.data_len as usize);
+    let (data, rest) = rest.split_at(head.data_len as usize);
+    let (report, trace) = rest.split_at(head.report_len as usize);
     let reply = || SubtreeReply {
         level: head.level,
         header: Payload::copy_from_slice(header),
         data: Payload::copy_from_slice(data),
+        trace: Bytes::copy_from_slice(trace),
     };
     respond(head, reply, report)
 }
@@ -23,7 +25,9 @@ pub(super) fn answer(head: &ResponseHead, body: &[u8]) -> Result<Response, Frame
 pub(super) fn answer_keeping(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
     let header = body.split_to(head.header_len as usize);
     let data = body.split_to(head.data_len as usize);
-    respond(head, || SubtreeReply { level: head.level, header: header.into(), data: data.into() }, &body)
+    let report = body.split_to(head.report_len as usize);
+    let (header, data) = (header.into(), data.into());
+    respond(head, || SubtreeReply { level: head.level, header, data, trace: body }, &report)
 }
 
 fn respond(

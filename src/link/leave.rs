@@ -1,6 +1,6 @@
 //! How far a long response may go: its peer takes the data up to a window, and says when it takes more.
 //!
-//! Header and data come before the report, so the report waits until all data may go. Source: docs/wire.md, "WINDOW".
+//! Header and data come before the report, so report and trace wait until all data may go. Source: docs/wire.md, "WINDOW".
 
 use crate::wire::frame::WINDOW;
 use crate::wire::head::ResponseHead;
@@ -25,7 +25,8 @@ impl Leave {
 
     /// A response of which the peer has not said anything yet.
     pub(super) fn of_response(head: &ResponseHead) -> Leave {
-        let (data_len, behind) = (head.data_len, head.report_len.into());
+        let behind = u64::from(head.report_len) + u64::from(head.trace_len);
+        let data_len = head.data_len;
         let mut leave = Leave { left: head.header_len, limit: 0, data_len, behind };
         leave.grant(WINDOW);
         leave
@@ -80,7 +81,7 @@ mod tests {
         ) {
             let call = CallId { root: 0, sequence: 0 };
             let kind = AnswerKind::Partial;
-            let head = ResponseHead { call, level: 0, kind, header_len, data_len, report_len };
+            let head = ResponseHead { call, level: 0, kind, header_len, data_len, report_len, trace_len: 0 };
             let (mut leave, mut gone, mut limit) = (Leave::of_response(&head), 0, WINDOW);
             for (widened, most) in steps {
                 leave.widen(widened);

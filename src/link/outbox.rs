@@ -468,6 +468,7 @@ impl Outbox {
             header_len: reply.header.len() as u64,
             data_len: reply.data.len() as u64,
             report_len: report.len() as u32,
+            trace_len: reply.trace.len() as u32,
         };
         if head.body_len() <= SMALL {
             let length = ResponseHead::LENGTH + head.body_len() as usize;
@@ -480,11 +481,13 @@ impl Outbox {
                 reply.header.copy_to(tail);
                 reply.data.copy_to(tail);
                 tail.extend_from_slice(&report);
+                tail.extend_from_slice(&reply.trace);
             });
         }
-        let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
+        let rest = [Bytes::from(report), reply.trace.clone()];
+        let rest = rest.into_iter().filter(|part| !part.is_empty());
         let parts = reply.header.parts().chain(reply.data.parts());
-        let parts = parts.map(Bytes::from).chain(report).map(Part::Bytes).collect();
+        let parts = parts.map(Bytes::from).chain(rest).map(Part::Bytes).collect();
         self.long_response(&head, parts);
     }
 
@@ -497,6 +500,7 @@ impl Outbox {
             header_len: reply.header.len() as u64,
             data_len: reply.data.len(),
             report_len: 0,
+            trace_len: 0,
         };
         let data = reply.data.into_parts().into_iter().map(|part| match part {
             StreamingPart::Arrived(bytes) => Part::Bytes(bytes),

@@ -37,6 +37,7 @@ pub struct Call {
     pub(super) forward_first: bool,
     pub(super) partial: bool,
     pub(super) watch: bool,
+    pub(super) trace: bool,
 }
 
 /// The tree of a call.
@@ -85,6 +86,7 @@ impl Call {
             forward_first: false,
             partial: false,
             watch: false,
+            trace: false,
         }
     }
 
@@ -217,6 +219,33 @@ impl Call {
     /// it.
     pub fn partial(mut self) -> Call {
         self.partial = true;
+        self
+    }
+
+    /// Brings the times of all ids back with the replies: [`Outcome::trace`](super::Outcome::trace) has them. They take
+    /// 20 bytes for each id, which count as a part of the reply: where a subtree's reply would be too long with them,
+    /// they are missing. A call [without replies](Self::no_reply) has no trace. A traced call does not take the fast
+    /// path.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Tree};
+    /// use std::time::Duration;
+    ///
+    /// let functions = Functions::new();
+    /// let work = functions.func("work", |request, _| {
+    ///     std::thread::sleep(Duration::from_millis(if request.me() == 5 { 30 } else { 1 }));
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(8, LinkKind::Unix, &functions)?;
+    /// let call = Call::new(work).ids(0..8).tree(Tree::Binary).trace();
+    /// let outcome = nodes.root().call(call)?.wait()?;
+    /// let trace = outcome.trace().expect("the call was traced");
+    /// assert_eq!(trace.stragglers(1)[0].id, 5);
+    /// assert!(trace.path().iter().any(|one| one.id == 5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trace(mut self) -> Call {
+        self.trace = true;
         self
     }
 

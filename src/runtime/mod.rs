@@ -91,6 +91,7 @@ mod side;
 mod snapshot;
 mod spreading;
 mod stream;
+mod trace;
 mod trust;
 #[cfg(feature = "serde")]
 mod typed;
@@ -137,6 +138,7 @@ pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use spreading::ANNOUNCED_MAX;
 pub use stream::Streaming;
+pub use trace::{Trace, TracedId};
 #[cfg(feature = "serde")]
 pub use typed::TypedError;
 pub use wait::Wait;

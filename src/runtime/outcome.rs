@@ -10,6 +10,7 @@ use gpc_trees::{Id, IdList};
 use super::by_id::ById;
 use super::completion::Success;
 use super::plan::Plan;
+use super::trace::Trace;
 use crate::chain::{RootParts, RootReply};
 use crate::wire::level::{Leaves, LevelError, Limits};
 use crate::wire::message::SubtreeReply;
@@ -57,6 +58,8 @@ pub struct Outcome {
     causes: Vec<Cause>,
     /// Made by the first query by id.
     index: OnceLock<Box<Index>>,
+    /// The times of the ids, if the call was traced.
+    trace: Option<Box<Trace>>,
 }
 
 /// The positions of replies and causes by id.
@@ -105,9 +108,15 @@ pub struct ReplyRef<'a> {
 
 impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
-        let Plan { root, ids, asked, merged, .. } = plan;
+        let Plan { root, ids, asked, merged, traced, .. } = plan;
         let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
         let Report { causes, coverage } = success.report.map_or_else(whole, |report| *report);
+        let trace = match (&success.reply, &traced) {
+            (Some(RootReply::Aggregated(reply)), Some(traced)) => {
+                Trace::new(traced, &reply.trace).map(Box::new)
+            }
+            _ => None,
+        };
         let by_id = ById::new(ids, asked, coverage);
         let (level, parts, aggregated) = match success.reply {
             Some(RootReply::Parts(parts)) => (parts.level(), Some(parts), OnceLock::new()),
@@ -117,7 +126,7 @@ impl Outcome {
             None => (0, None, OnceLock::from(Aggregated::from(SubtreeReply::default()))),
         };
         let index = OnceLock::new();
-        Outcome { root, by_id, merged, level, parts, aggregated, causes, index }
+        Outcome { root, by_id, merged, level, parts, aggregated, causes, index, trace }
     }
 
     fn aggregated(&self) -> &Aggregated {
@@ -140,6 +149,12 @@ impl Outcome {
     /// arrived later, [`causes`](Self::causes) contains that.
     pub fn is_complete(&self) -> bool {
         self.by_id.is_complete() && self.causes.is_empty()
+    }
+
+    /// What each id did for how long, and the path that decided how long the call took. `None` unless the call was
+    /// [traced](super::Call::trace), and if the root had no room for the trace.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_deref()
     }
 
     /// Level of the aggregated replies: the height of the tree. 0 with a callback, and if no reply was requested.

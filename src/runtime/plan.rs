@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use gpc_trees::{Id, IdList};
 
+use super::trace::Traced;
+
 /// The caller's record of a call.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -20,6 +22,8 @@ pub(super) struct Plan {
     pub(super) replies: bool,
     /// The classes of workers that it needs at its root, one bit for each.
     pub(super) workers: u64,
+    /// The shape of a traced call.
+    pub(super) traced: Option<Box<Traced>>,
 }
 
 impl Plan {

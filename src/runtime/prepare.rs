@@ -11,6 +11,7 @@ use super::call_error::CallError;
 use super::handles::CallbackHandle;
 use super::plan::Plan;
 use super::side::Side;
+use super::trace::Traced;
 use crate::chain::Start;
 use crate::wire::frame::HEADER_MAX;
 use crate::wire::{Body, Parts};
@@ -57,7 +58,10 @@ impl Side {
         };
         let merged = callback.is_some() && call.replies;
         let (func, replies) = (call.func.number(), call.replies);
-        let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0 };
+        let (forward_first, trace) = (call.forward_first, call.trace && replies);
+        let traced = || Box::new(Traced { ids: ids.clone(), tree: tree.clone(), forward_first });
+        let traced = trace.then(traced);
+        let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0, traced };
         let start = Start {
             callback,
             merging,
@@ -66,6 +70,7 @@ impl Side {
             reply_limits: call.reply_limits,
             forward_first: call.forward_first,
             partial: call.partial,
+            trace,
             watch: call.watch,
             limit: call.limit.or(left).unwrap_or(LIMIT),
             tree,

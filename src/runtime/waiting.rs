@@ -288,8 +288,16 @@ mod tests {
         let mailbox = Arc::new(mailbox);
         let call = CallId { root: 0, sequence: 5 };
         let ids = gpc_trees::IdList::range(0..1);
-        let plan =
-            Plan { root: 0, ids: ids.clone(), asked: ids, merged: false, func: 9, replies: true, workers: 2 };
+        let plan = Plan {
+            root: 0,
+            ids: ids.clone(),
+            asked: ids,
+            merged: false,
+            func: 9,
+            replies: true,
+            workers: 2,
+            traced: None,
+        };
         let host = Arc::new(MailboxHost(mailbox.clone()));
         running(host, 0, call, Some("f".into()), || {
             let waits = begin(&mailbox, 3, &plan, None).unwrap();

@@ -51,6 +51,9 @@ pub const PREFIX_MAX: usize = 64 << 20;
 /// Maximum length of a response's report, in bytes: eight million ids of which no two neighbours have the same status.
 pub const REPORT_MAX: usize = 64 << 20;
 
+/// Maximum length of a response's trace, in bytes: three million ids.
+pub const TRACE_MAX: usize = 64 << 20;
+
 /// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -112,6 +115,7 @@ impl Kind {
                     | flags::PARTIAL
                     | flags::ADOPTED
                     | flags::REPLY_LIMITS
+                    | flags::TRACE
                     | flags::SCATTER
             }
             Kind::Segment | Kind::Window => flags::OF_RESPONSE,
@@ -137,6 +141,8 @@ pub mod flags {
     pub const ADOPTED: u8 = 8;
     /// REQUEST: the body begins with limits for what one id writes.
     pub const REPLY_LIMITS: u8 = 16;
+    /// REQUEST: the reply brings the times of all ids.
+    pub const TRACE: u8 = 32;
     /// REQUEST: the data are one part for each id of the slice, and the lengths of the parts follow the header.
     pub const SCATTER: u8 = 64;
     /// SEGMENT, WINDOW: belongs to a response, not to a request.
@@ -349,7 +355,7 @@ mod tests {
             refused([0, 0, 0, 0, 1, 4, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }
         ));
-        for bytes in [[0, 0, 0, 0, 2, 32, 0, 0], [0, 0, 0, 0, 2, 0, 1, 0], [0, 0, 0, 0, 2, 0, 0, 1]] {
+        for bytes in [[0, 0, 0, 0, 2, 128, 0, 0], [0, 0, 0, 0, 2, 0, 1, 0], [0, 0, 0, 0, 2, 0, 0, 1]] {
             assert!(matches!(refused(bytes), FrameError::UnknownFlags { .. }));
         }
     }

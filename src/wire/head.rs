@@ -6,8 +6,10 @@ use bytes::BufMut;
 use gpc_trees::Id;
 
 use super::frame::{
-    EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, flags, zero,
+    EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, TRACE_MAX, flags,
+    zero,
 };
+use super::trace::ENTRY;
 use super::{CallId, Parts, ReplyLimits};
 
 /// Encoding of the ids of a request.
@@ -216,6 +218,8 @@ pub struct ResponseHead {
     pub data_len: u64,
     /// Bytes of report.
     pub report_len: u32,
+    /// Bytes of trace.
+    pub trace_len: u32,
 }
 
 impl ResponseHead {
@@ -237,11 +241,11 @@ impl ResponseHead {
             _ => return Err(bad("status", status.into(), "0 completed, 1 reply, 2 failure or 3 partial")),
         };
         let call = CallId { root, sequence: fields.u64() };
-        let (header_len, data_len, report_len) = (fields.u64(), fields.u64(), fields.u32());
-        zero(Kind::Response, "reserved", fields.u32().into())?;
-        let head = ResponseHead { call, level, kind, header_len, data_len, report_len };
-        let reply = header_len.checked_add(data_len);
-        let Some(reply) = reply.filter(|reply| reply.checked_add(report_len.into()).is_some()) else {
+        let (header_len, data_len) = (fields.u64(), fields.u64());
+        let (report_len, trace_len) = (fields.u32(), fields.u32());
+        let head = ResponseHead { call, level, kind, header_len, data_len, report_len, trace_len };
+        let (reply, rest) = (header_len.checked_add(data_len), u64::from(report_len) + u64::from(trace_len));
+        let Some(reply) = reply.filter(|reply| reply.checked_add(rest).is_some()) else {
             return Err(bad("length of header and data", data_len, "together at most 2^64"));
         };
         if reply != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Failed) {
@@ -249,6 +253,12 @@ impl ResponseHead {
         }
         if report_len as usize > REPORT_MAX {
             return Err(bad("length of the report", report_len.into(), "at most 67108864"));
+        }
+        if trace_len as usize > TRACE_MAX || !(trace_len as usize).is_multiple_of(ENTRY) {
+            return Err(bad("length of the trace", trace_len.into(), "at most 67108864, 20 for each id"));
+        }
+        if trace_len != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Failed) {
+            return Err(bad("length of the trace", trace_len.into(), "none, without a reply"));
         }
         if report_len != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Reply) {
             return Err(bad("length of the report", report_len.into(), "none, where nothing is amiss"));
@@ -265,7 +275,7 @@ impl ResponseHead {
             halves(self.call.sequence),
             halves(self.header_len),
             halves(self.data_len),
-            halves(self.report_len.into()),
+            [self.report_len, self.trace_len],
         ];
         put_words(words.as_flattened(), out);
     }
@@ -275,9 +285,9 @@ impl ResponseHead {
         self.header_len.saturating_add(self.data_len)
     }
 
-    /// Length of header, data and report together, in bytes.
+    /// Length of header, data, report and trace together, in bytes.
     pub fn body_len(&self) -> u64 {
-        self.reply_len().saturating_add(self.report_len.into())
+        self.reply_len().saturating_add(u64::from(self.report_len) + u64::from(self.trace_len))
     }
 }
 

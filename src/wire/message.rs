@@ -72,7 +72,8 @@ pub struct Classes {
     pub callback: u8,
 }
 
-/// What each id adds to its request, from its own registration of the functions. It is not sent.
+/// What each id adds to its request, from its own registration of the functions, and what it does besides. Only the
+/// trace is sent, as a flag.
 #[derive(Clone, Default, Debug)]
 pub struct Local {
     /// Order in which callback merges the replies.
@@ -81,6 +82,8 @@ pub struct Local {
     pub classes: Classes,
     /// Value that the functions share.
     pub context: CallContext,
+    /// The reply brings the times of all ids.
+    pub trace: bool,
 }
 
 /// A call as one id receives it. Cloning is cheap: large parts are shared.
@@ -96,7 +99,7 @@ pub struct Request {
     pub func: u64,
     /// Hash of the name of the function that merges replies; `None` for the default aggregation.
     pub callback: Option<u64>,
-    /// What this id adds for itself; not sent over the wire.
+    /// What this id adds for itself.
     pub local: Local,
     /// Whether replies are collected; if not, only bare completions travel up.
     pub reply_wanted: bool,

@@ -31,6 +31,7 @@ pub mod shown;
 pub mod span;
 pub mod streaming_reply;
 pub mod subtree_reply;
+pub mod trace;
 
 pub use body::{Body, BodyUse, BodyWriter};
 pub use budget::{Budget, Share};

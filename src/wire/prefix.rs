@@ -53,6 +53,7 @@ pub fn request_flags(request: &Request) -> u8 {
         (request.partial, flags::PARTIAL),
         (request.adopted, flags::ADOPTED),
         (!request.reply_limits.is_unlimited(), flags::REPLY_LIMITS),
+        (request.local.trace, flags::TRACE),
         (request.parts.is_some(), flags::SCATTER),
     ];
     bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit)
@@ -97,7 +98,7 @@ pub fn parse_prefix(
         return Err(FrameError::BadField { kind, field: "total", value, expected });
     }
     let request = Request {
-        local: Local::default(),
+        local: Local { trace: set & flags::TRACE != 0, ..Local::default() },
         call: head.call,
         position: head.position,
         total: head.total,

@@ -226,6 +226,7 @@ impl<'a> ShortRequest<'a> {
     pub fn of(request: &'a Request, data: &'a [u8], room: &'a mut Vec<u8>) -> Option<ShortRequest<'a>> {
         let Request { call, func, callback, reply_wanted, forward_first, ids, header, .. } = request;
         let usual = !request.partial
+            && !request.local.trace
             && !request.adopted
             && request.skipped == 0
             && request.parts.is_none()

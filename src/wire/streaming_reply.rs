@@ -43,7 +43,7 @@ impl StreamingReply {
                 StreamingPart::Arriving(body) => data.append(&body.payload()?),
             }
         }
-        Some(SubtreeReply { level: self.level, header: self.header.clone(), data })
+        Some(SubtreeReply { level: self.level, header: self.header.clone(), data, ..SubtreeReply::default() })
     }
 }
 
@@ -234,8 +234,7 @@ mod tests {
             let whole: Vec<SubtreeReply> = (0u8..).zip(&children).map(|(place, &(level, len, _))| SubtreeReply {
                 level,
                 header: leaf(level, &[place]),
-                data: leaf(level, &vec![place; len]),
-            }).collect();
+                data: leaf(level, &vec![place; len]), ..SubtreeReply::default() }).collect();
             let mut writers = Vec::new();
             let mixed: Vec<ChildReply> = whole.iter().zip(&children).map(|(reply, &(_, _, late))| {
                 if !late {

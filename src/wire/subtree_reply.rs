@@ -1,5 +1,7 @@
 //! Reply of a subtree with complete data, as messages carry it and as the root returns it.
 
+use bytes::Bytes;
+
 use super::Payload;
 
 /// Reply of a subtree: reply header and reply data, side by side.
@@ -13,15 +15,18 @@ pub struct SubtreeReply {
     pub header: Payload,
     /// Reply data.
     pub data: Payload,
+    /// Times of the ids of the subtree, if the call asks for them: see [`trace`](super::trace). Empty if they are
+    /// unknown.
+    pub trace: Bytes,
 }
 
 impl SubtreeReply {
-    /// Length of header and data together, in bytes.
+    /// Length of header, data and trace together, in bytes.
     pub fn len(&self) -> u64 {
-        self.header.len() as u64 + self.data.len() as u64
+        self.header.len() as u64 + self.data.len() as u64 + self.trace.len() as u64
     }
 
-    /// Whether header and data are both empty.
+    /// Whether all of it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -57,7 +57,7 @@ fn time_that_runs_backwards_counts_as_standing_still() {
 #[test]
 fn the_root_counts_its_calls_up_from_its_incarnation() {
     let mut world = World::new(0..1, 0, 1);
-    world.events = (0..3).map(|ticket| Event::Start(ticket, call(Tree::Binary, ids(&[0])))).collect();
+    world.events = (0..3).map(|ticket| Event::Start(ticket, call(Tree::Binary, ids(&[0])).into())).collect();
     world.run();
     let mut sequences: Vec<u64> = world.finished.values().map(|(call, _)| call.sequence).collect();
     sequences.sort_unstable();
@@ -186,7 +186,7 @@ fn many_calls_from_many_roots_are_in_flight_at_once() {
         let mut world = World::new(0..20, workers as u64, workers).plan(7, Stage::Func, Act::Defer);
         let starts = (0..60).map(|ticket| {
             let tree = if ticket % 2 == 0 { Tree::Binomial } else { Tree::Chain };
-            Event::Start(ticket, call(tree, ids(&order(ticket as u32 % 20))))
+            Event::Start(ticket, call(tree, ids(&order(ticket as u32 % 20))).into())
         });
         world.events = starts.collect();
         let mut most = 0;

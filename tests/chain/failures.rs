@@ -344,7 +344,7 @@ fn a_node_that_dies_is_named_and_the_rest_of_the_tree_is_cancelled() {
     let mut died_late = 0;
     for seed in 0..60 {
         let mut world = World::new(0..31, seed, 1);
-        world.events = vec![Event::Start(1, call(Tree::Binomial, ids(&everyone))), Event::Kill(16)];
+        world.events = vec![Event::Start(1, call(Tree::Binomial, ids(&everyone)).into()), Event::Kill(16)];
         world.run();
         match world.finished.remove(&1).expect("the call has ended") {
             (_, Ok(_)) => died_late += 1,

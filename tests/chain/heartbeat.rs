@@ -231,7 +231,12 @@ fn a_peer_that_comes_back_is_ignored() {
     while tick(&mut one)[0] != "abandon 1" {
         pong(&mut one, 3);
     }
-    let reply = SubtreeReply { level: 0, header: b"0 ".to_vec().into(), data: b"1 x".to_vec().into() };
+    let reply = SubtreeReply {
+        level: 0,
+        header: b"0 ".to_vec().into(),
+        data: b"1 x".to_vec().into(),
+        ..SubtreeReply::default()
+    };
     let report = Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, 2) };
     assert!(one.response(1, Answer::Partial(Box::new(Partial { reply, report }))).is_empty());
     assert!(one.response(1, leveled(0, "0 ", "1 x")).is_empty());
@@ -250,7 +255,7 @@ fn a_process_that_is_stopped_is_left_out_and_comes_back_to_nothing() {
             world.now = 100_000_000_000;
             let start = Start { partial: true, ..call(tree.clone(), IdList::range(0..7)) };
             world.timed = vec![(step, Event::Pause(paused))];
-            world.happen(Event::Start(0, start.clone()));
+            world.happen(Event::Start(0, start.clone().into()));
             world.settle();
             if resumes {
                 world.happen(Event::Resume(paused));
@@ -282,7 +287,7 @@ fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
             let start = Start { partial: true, ..call(tree.clone(), IdList::range(0..n)) };
             let events: Vec<Event> = cut.clone().map(Event::Pause).collect();
             world.timed = events.iter().map(|event| (step, event.clone())).collect();
-            world.happen(Event::Start(0, start.clone()));
+            world.happen(Event::Start(0, start.clone().into()));
             world.settle();
             cut.clone().for_each(|id| world.happen(Event::Kill(id)));
             world.run();
@@ -362,7 +367,7 @@ fn a_long_func_is_not_death() {
     world.now = 100_000_000_000;
     world = world.plan(5, Stage::Func, Act::Hang);
     let start = Start { partial: true, ..call(Tree::Binary, IdList::range(0..7)) };
-    world.happen(Event::Start(0, start.clone()));
+    world.happen(Event::Start(0, start.clone().into()));
     // The job ends after half a minute.
     while world.now < 130_000_000_000 {
         assert!(world.step() || world.pass_time());

@@ -121,7 +121,7 @@ fn partial(kind: u8) -> Answer {
         _ => (7, ""),
     };
     let text = || text.as_bytes().to_vec().into();
-    let reply = SubtreeReply { level, header: text(), data: text() };
+    let reply = SubtreeReply { level, header: text(), data: text(), ..SubtreeReply::default() };
     Answer::Partial(Box::new(Partial { reply, report: Report { causes, coverage } }))
 }
 
@@ -199,7 +199,12 @@ impl Besieged {
             Deed::Response { from, call, answer } => {
                 let reply = |level, text: &str| {
                     let data = text.as_bytes().to_vec();
-                    Answer::Reply(SubtreeReply { level, header: data.clone().into(), data: data.into() })
+                    Answer::Reply(SubtreeReply {
+                        level,
+                        header: data.clone().into(),
+                        data: data.into(),
+                        ..SubtreeReply::default()
+                    })
                 };
                 let answer = match answer {
                     0 => Answer::Completed,

@@ -21,7 +21,10 @@ fn partial(header: &str, data: &str, blamed: &[Id], coverage: &[(Status, u32)]) 
     let blame = |id: &Id| Cause::new(*id, Stage::Func, CauseKind::Failed, "bad luck");
     let mut report = Report { causes: blamed.iter().map(blame).collect(), ..Report::default() };
     coverage.iter().for_each(|&(status, count)| report.coverage.push(status, count));
-    Answer::Partial(Box::new(Partial { reply: SubtreeReply { level: 1, header, data }, report }))
+    Answer::Partial(Box::new(Partial {
+        reply: SubtreeReply { level: 1, header, data, ..SubtreeReply::default() },
+        report,
+    }))
 }
 
 /// A child's failure named the root, or any other id, and the caller got that as the cause.
@@ -60,7 +63,10 @@ pub(crate) fn partial_of_one(data: &str) -> Answer {
     let [header, data] =
         ["0 ".to_string(), format!("{} {data}", data.len())].map(|text| text.into_bytes().into());
     let report = Report { coverage: Coverage::all(Status::Done, 1), ..Report::default() };
-    Answer::Partial(Box::new(Partial { reply: SubtreeReply { level: 0, header, data }, report }))
+    Answer::Partial(Box::new(Partial {
+        reply: SubtreeReply { level: 0, header, data, ..SubtreeReply::default() },
+        report,
+    }))
 }
 
 /// One child's reply had more parts than it had ids that were done. The caller of the partial call lost the replies of

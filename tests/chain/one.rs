@@ -124,7 +124,7 @@ pub(crate) fn merged(data: &str) -> Answer {
 /// A child's reply of level-n data, without headers.
 pub(crate) fn leveled(level: u16, header: &str, data: &str) -> Answer {
     let (header, data) = (header.as_bytes().to_vec().into(), data.as_bytes().to_vec().into());
-    Answer::Reply(SubtreeReply { level, header, data })
+    Answer::Reply(SubtreeReply { level, header, data, ..SubtreeReply::default() })
 }
 
 pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
@@ -187,7 +187,7 @@ pub(crate) fn show(output: Output) -> String {
 fn show_answer(answer: Answer) -> String {
     match answer {
         Answer::Completed => "completed".into(),
-        Answer::Reply(SubtreeReply { level, header, data }) => {
+        Answer::Reply(SubtreeReply { level, header, data, .. }) => {
             format!("level {level} [{}] [{}]", text(header.to_bytes()), text(data.to_bytes()))
         }
         Answer::Arriving(reply) => {
@@ -195,7 +195,7 @@ fn show_answer(answer: Answer) -> String {
             format!("level {} [{header}] and {len} bytes to come", reply.level)
         }
         Answer::Partial(partial) => {
-            let Partial { reply: SubtreeReply { level, header, data }, report } = *partial;
+            let Partial { reply: SubtreeReply { level, header, data, .. }, report } = *partial;
             let causes: Vec<String> = report.causes.iter().map(ToString::to_string).collect();
             let (header, data) = (text(header.to_bytes()), text(data.to_bytes()));
             format!("level {level} [{header}] [{data}] [{}] {}", letters(&report.coverage), causes.join("; "))

@@ -52,7 +52,7 @@ fn some(level: u16, data: &str, coverage: Coverage) -> Answer {
     let done = coverage.counts().done as usize;
     let header = if level == 0 { "0 ".into() } else { format!("{done} {}", "0 ".repeat(done)) };
     let (header, data) = (header.as_bytes().to_vec().into(), data.as_bytes().to_vec().into());
-    let reply = SubtreeReply { level, header, data };
+    let reply = SubtreeReply { level, header, data, ..SubtreeReply::default() };
     Answer::Partial(Box::new(Partial { reply, report: Report { causes: Vec::new(), coverage } }))
 }
 

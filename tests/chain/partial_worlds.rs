@@ -77,7 +77,7 @@ fn run(case: &Case) {
     }
     // The roots are alive until their calls have begun, as a call begins nowhere else.
     for (start, ticket) in case.starts.iter().zip(0..) {
-        world.happen(Event::Start(ticket, start.clone()));
+        world.happen(Event::Start(ticket, start.clone().into()));
     }
     world.run();
     for (start, ticket) in case.starts.iter().zip(0..) {
@@ -135,7 +135,7 @@ fn varied(tree: &Tree, n: u32, variant: usize) -> Start {
 fn with_crashes(start: &Start, seed: u64, crashes: &[(usize, Id)]) -> usize {
     let mut world = world(start.ids.len(), seed, 1);
     world.timed = crashes.iter().map(|&(step, id)| (step, Event::Kill(id))).collect();
-    world.happen(Event::Start(0, start.clone()));
+    world.happen(Event::Start(0, start.clone().into()));
     world.run();
     let events = crashes.iter().map(|&(_, id)| Event::Kill(id)).collect();
     check(&world, 0, start, &Misfortune { events, ..Misfortune::default() });
@@ -148,7 +148,7 @@ fn a_call_that_has_ended_leaves_no_answers() {
     for tree in exhaustive_trees() {
         for (n, variant) in (1..30).map(|n| (n, n as usize)) {
             let mut world = world(n, 1, 1);
-            world.happen(Event::Start(0, varied(&tree, n, variant)));
+            world.happen(Event::Start(0, varied(&tree, n, variant).into()));
             while world.step() {}
             assert!(world.finished.contains_key(&0));
             let kept: usize = world.nodes.values().map(|node| node.retained_answers()).sum();
@@ -203,7 +203,7 @@ fn nobody_executes_again_after_a_restart() {
                 let mut events = vec![(first, Event::Kill(parent)), (second, Event::Kill(child))];
                 events.push((second + 2, Event::Restart(child)));
                 world.timed = events.clone();
-                world.happen(Event::Start(0, start.clone()));
+                world.happen(Event::Start(0, start.clone().into()));
                 world.run();
                 let events = events.into_iter().map(|(_, event)| event).collect();
                 check(&world, 0, &start, &Misfortune { events, ..Misfortune::default() });
@@ -227,7 +227,7 @@ fn a_link_and_then_anything_may_be_lost_at_any_moments() {
             for (at, then) in (1..=steps).flat_map(|at| (0..10).map(move |later| (at, at + later))) {
                 let mut world = world(n, at as u64, 1);
                 world.timed = vec![(at, first.clone()), (then, second.clone())];
-                world.happen(Event::Start(0, start.clone()));
+                world.happen(Event::Start(0, start.clone().into()));
                 world.run();
                 let events = vec![first.clone(), second.clone()];
                 check(&world, 0, &start, &Misfortune { events, ..Misfortune::default() });

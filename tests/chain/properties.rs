@@ -101,7 +101,7 @@ fn cases(calls: usize, acts: usize, events: usize) -> impl Strategy<Value = Case
 fn run(case: &Case) -> World {
     let mut world = World::new(0..case.n, case.seed, case.workers);
     world.plan = case.plan.clone();
-    let starts = case.calls.iter().zip(0..).map(|(start, ticket)| Event::Start(ticket, start.clone()));
+    let starts = case.calls.iter().zip(0..).map(|(start, ticket)| Event::Start(ticket, start.clone().into()));
     world.events = starts.chain(case.events.clone()).collect();
     world.run();
     world

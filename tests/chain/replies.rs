@@ -13,7 +13,8 @@ fn flat(list: &str) -> Start {
 
 fn done(data: &str, ids: u32) -> Answer {
     let header = "0 ".as_bytes().to_vec().into();
-    let reply = SubtreeReply { level: 0, header, data: data.as_bytes().to_vec().into() };
+    let reply =
+        SubtreeReply { level: 0, header, data: data.as_bytes().to_vec().into(), ..SubtreeReply::default() };
     let report = Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids) };
     Answer::Partial(Box::new(Partial { reply, report }))
 }

@@ -28,7 +28,7 @@ pub(crate) enum Act {
 /// An action of an application, or a fault.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    Start(u64, Start),
+    Start(u64, Box<Start>),
     GiveUp(Id, u64),
     /// The link between two ids breaks; messages in flight on it are lost.
     Lose(Id, Id),
@@ -161,7 +161,7 @@ impl World {
 
     /// Runs one call until the world is quiet; returns its outcome.
     pub(crate) fn call(&mut self, start: Start) -> Outcome {
-        self.events.push(Event::Start(1, start));
+        self.events.push(Event::Start(1, start.into()));
         self.run();
         self.finished.remove(&1).expect("the call has ended").1
     }
@@ -301,7 +301,7 @@ impl World {
             Event::Start(ticket, start) => {
                 self.begun.insert(ticket, self.now);
                 let root = start.ids.first().expect("a call has a root");
-                self.input(root, Input::Start { ticket, start: start.into() });
+                self.input(root, Input::Start { ticket, start });
             }
             Event::GiveUp(root, ticket) => self.input(root, Input::GiveUp { ticket }),
             Event::Lose(a, b) => {

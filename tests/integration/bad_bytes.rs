@@ -104,7 +104,7 @@ fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
     assert_eq!(refused(&frame(15, 0, &[])), FrameError::UnknownKind { kind: 15 });
-    let known = [3u8, 95, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+    let known = [3u8, 127, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -251,7 +251,7 @@ fn unknown_trees_are_for_the_call_to_refuse() {
 fn fields_of_responses() {
     let reply = |changes: &[(usize, &[u8])]| frame(3, 0, &with(&response(1, b"", b""), changes));
     bad_field(&reply(&[(6, &[4])]), Kind::Response, "status", 4);
-    bad_field(&reply(&[(36, &[0, 1])]), Kind::Response, "reserved", 256);
+    bad_field(&reply(&[(36, &[0, 1])]), Kind::Response, "length of the trace", 256);
     bad_field(&reply(&[(32, &[1])]), Kind::Response, "length of the report", 1);
     let long = with(&reported(3, &[]), &[(32, &[1, 0, 0, 4])]);
     bad_field(&frame(3, 0, &long), Kind::Response, "length of the report", (64 << 20) + 1);

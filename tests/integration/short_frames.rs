@@ -56,7 +56,7 @@ fn responses() -> impl Strategy<Value = Response> {
     let answer = prop_oneof![
         1 => Just(Answer::Completed),
         4 => (bytes(), bytes(), any::<u16>()).prop_map(|(header, data, level)| {
-            Answer::Reply(SubtreeReply { level, header: header.into(), data: data.into() })
+            Answer::Reply(SubtreeReply { level, header: header.into(), data: data.into(), ..SubtreeReply::default() })
         }),
     ];
     (any::<u32>(), any::<u64>(), answer)

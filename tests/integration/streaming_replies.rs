@@ -63,6 +63,7 @@ fn whole(seed: usize, header: usize, data: usize) -> Answer {
         level: 0,
         header: leaf(pattern(seed, header)),
         data: leaf(pattern(seed, data)),
+        ..SubtreeReply::default()
     })
 }
 

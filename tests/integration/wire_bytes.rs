@@ -171,14 +171,16 @@ fn requests() {
 fn responses() {
     holds_response("RESPONSE completed", Answer::Completed);
     let payload = |bytes: &'static [u8]| Payload::from(Bytes::from_static(bytes));
-    let reply = SubtreeReply { level: 1, header: payload(b"0 "), data: payload(b"3 abc") };
+    let reply =
+        SubtreeReply { level: 1, header: payload(b"0 "), data: payload(b"3 abc"), ..SubtreeReply::default() };
     holds_response("RESPONSE with a reply", Answer::Reply(reply));
     let mut coverage = Coverage::all(Status::Done, 3);
     coverage.push(Status::Failed, 1);
     let reason = Reason { code: -7, detail: vec![7, 0, 255], ..Reason::from("no") };
     let failure = Failure { cause: Cause::of(9, Stage::Func, reason), coverage };
     holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
-    let reply = SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc") };
+    let reply =
+        SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc"), ..SubtreeReply::default() };
     let causes = vec![
         Cause::new(9, Stage::Link, CauseKind::LinkLost, "gone"),
         Cause::new(10, Stage::Func, CauseKind::from_number(60_000), "n"),
@@ -231,7 +233,8 @@ fn a_segment_of_a_response_completes_it() {
     // The last part of a long reply: two bytes more than fill a frame's share of the body.
     let share = chained_gpc::wire::frame::SEGMENT;
     let data = Bytes::from([vec![b'x'; share], b"de".to_vec()].concat());
-    let reply = SubtreeReply { level: 0, header: Payload::new(), data: data.into() };
+    let reply =
+        SubtreeReply { level: 0, header: Payload::new(), data: data.into(), ..SubtreeReply::default() };
     let bytes = written(Message::Response(Response { call: CALL, answer: Answer::Reply(reply) }));
     assert_eq!(bytes.slice(8 + 40 + share..), example("SEGMENT of a response"));
 }
@@ -282,7 +285,7 @@ fn half_a_reply_costs_nothing_for_the_other_half() {
     for (header, data) in [("", "abc"), ("abc", ""), ("", "")] {
         let [header, data] = [header, data].map(|text| Payload::from(Bytes::from_static(text.as_bytes())));
         let length = header.len() + data.len();
-        let answer = Answer::Reply(SubtreeReply { level: 0, header, data });
+        let answer = Answer::Reply(SubtreeReply { level: 0, header, data, ..SubtreeReply::default() });
         let bytes = written(Message::Response(Response { call: CALL, answer }));
         assert_eq!(bytes.len(), FRAME_HEADER + ResponseHead::LENGTH + length);
     }

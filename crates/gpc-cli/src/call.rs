@@ -9,7 +9,8 @@ use super::output::{Width, write_table};
 use super::plan::{CallPlan, settings};
 use super::session::{CallReply, Session};
 use super::started::{Role, role};
-use super::{CommandResult, builtin, plugins, stdout};
+use super::trace::{path, picture};
+use super::{CommandResult, builtin, plugins, say, stdout};
 use chained_gpc::runtime::Functions;
 
 /// Time that the processes have to end by themselves after the call.
@@ -50,10 +51,20 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
 /// Prints the outcome of the calls.
 fn report(plan: &CallPlan, made: &CallReply) -> CommandResult {
     stdout::write(|out| match plan.output {
-        OutputKind::Table => write_table(&made.outcome, Width::of_stdout(), out),
+        OutputKind::Table => {
+            write_table(&made.outcome, Width::of_stdout(), out)?;
+            made.trace.iter().filter(|_| plan.tracing.print).try_for_each(|trace| path::write(trace, out))
+        }
         OutputKind::Json => made.outcome.write_json(out),
         OutputKind::Level => out.write_all(&made.data),
     })?;
+    match (&plan.tracing.file, &made.trace) {
+        (Some(file), Some(trace)) => picture::save(trace, &made.outcome.func, file)?,
+        _ if plan.tracing.is_on() && made.trace.is_none() => {
+            say("there is no trace: the call failed, or its reply had no room for one");
+        }
+        _ => {}
+    }
     match &made.outcome.cause {
         None => Ok(ExitCode::SUCCESS),
         Some(_) if plan.output == OutputKind::Table && made.outcome.lists_missing() => {

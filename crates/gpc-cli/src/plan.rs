@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use super::plugins;
 use super::refused::Refused;
 use super::started::Started;
 use super::suggestion::{did_you_mean, meant};
+use super::trace::picture::Form;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::tree_choice::{CallTreeName, Choice};
 use super::trust::Trust;
@@ -71,6 +72,24 @@ pub struct CallPlan {
     pub output: OutputKind,
     /// Number of calls to make and time, for `--repeat`.
     pub repeat: Option<u32>,
+    /// What to do with the times of the ids.
+    pub tracing: Tracing,
+}
+
+/// What `gpc call` does with the times of the ids.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Tracing {
+    /// Whether to print them.
+    pub print: bool,
+    /// File for the time line.
+    pub file: Option<PathBuf>,
+}
+
+impl Tracing {
+    /// Whether the call brings them back.
+    pub fn is_on(&self) -> bool {
+        self.print || self.file.is_some()
+    }
 }
 
 /// The functions of a call.
@@ -186,6 +205,7 @@ impl CallPlan {
             forward_first,
             output: args.output,
             repeat: args.repeat,
+            tracing: tracing(args)?,
         })
     }
 }
@@ -200,8 +220,18 @@ impl CallPlan {
         let call = self.time_limit.into_iter().fold(call, Call::limit);
         let call = if self.partial { call.partial() } else { call };
         let call = if self.part == RootPart::Watching { call.watch() } else { call };
+        let call = if self.tracing.is_on() { call.trace() } else { call };
         if self.forward_first { call.forward_first() } else { call }
     }
+}
+
+/// Checks the options of traces.
+fn tracing(args: &CallArgs) -> Result<Tracing, String> {
+    if args.trace && args.output != OutputKind::Table {
+        return Err("--trace prints text behind the table: with another --output, use --trace-file".into());
+    }
+    args.trace_file.as_deref().map(Form::of).transpose()?;
+    Ok(Tracing { print: args.trace, file: args.trace_file.clone() })
 }
 
 /// Returns the functions of a call that this process, id `root`, makes.

@@ -19,7 +19,7 @@ use super::trust::Trust;
 use super::{Failure, say};
 use chained_gpc::Id;
 use chained_gpc::bootstrap::Member;
-use chained_gpc::runtime::{self, CallError, Functions, Node};
+use chained_gpc::runtime::{self, CallError, Functions, Node, Trace};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
 use chained_gpc::{Clock, TimeLimit};
 use gpc_launch::Launch;
@@ -66,6 +66,8 @@ pub struct CallReply {
     pub outcome: Outcome,
     /// Reply data of the last call, unchanged.
     pub data: Bytes,
+    /// The times of the ids, if the call was traced.
+    pub trace: Option<Trace>,
 }
 
 impl Session {
@@ -229,7 +231,8 @@ impl Session {
                 }
                 outcome.cause = reply.causes().first().map(|cause| self.explain(plan, cause)).or(late);
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
-                return Ok(CallReply { outcome, data: reply.data().clone() });
+                let trace = reply.trace().cloned();
+                return Ok(CallReply { outcome, data: reply.data().clone(), trace });
             }
             Err(CallError::Failed(failed)) => failed.failure().clone(),
             Err(refused) => return Err(refused.into()),
@@ -237,7 +240,7 @@ impl Session {
         outcome.coverage = failure.coverage.counts().into();
         outcome.cause = Some(self.explain(plan, &failure.cause));
         outcome.missing = self.missing(plan, &failure.coverage, std::slice::from_ref(&failure.cause));
-        Ok(CallReply { outcome, data: Bytes::new() })
+        Ok(CallReply { outcome, data: Bytes::new(), trace: None })
     }
 
     /// Returns the ids that are not done, each with its cause if known.

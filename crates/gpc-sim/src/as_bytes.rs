@@ -59,16 +59,19 @@ fn response_read(response: Response) -> Result<Response, FrameError> {
     };
     let mut bytes = Vec::new();
     let (header_len, data_len) = (reply.header.len() as u64, reply.data.len() as u64);
-    let report_len = report.len() as u32;
-    ResponseHead { call, level: reply.level, kind, header_len, data_len, report_len }.emit(&mut bytes);
+    let (report_len, trace_len) = (report.len() as u32, reply.trace.len() as u32);
+    ResponseHead { call, level: reply.level, kind, header_len, data_len, report_len, trace_len }
+        .emit(&mut bytes);
     reply.header.copy_to(&mut bytes);
     reply.data.copy_to(&mut bytes);
     bytes.extend_from_slice(&report);
+    bytes.extend_from_slice(&reply.trace);
     let head = ResponseHead::parse(&bytes)?;
     let (header, rest) = bytes[ResponseHead::LENGTH..].split_at(head.header_len as usize);
-    let (data, report) = rest.split_at(head.data_len as usize);
+    let (data, rest) = rest.split_at(head.data_len as usize);
+    let (report, trace) = rest.split_at(head.report_len as usize);
     let (header, data) = (Payload::copy_from_slice(header), Payload::copy_from_slice(data));
-    let reply = SubtreeReply { level: head.level, header, data };
+    let reply = SubtreeReply { level: head.level, header, data, trace: trace.to_vec().into() };
     let answer = match head.kind {
         AnswerKind::Completed => Answer::Completed,
         AnswerKind::Reply => Answer::Reply(reply),

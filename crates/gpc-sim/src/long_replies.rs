@@ -151,7 +151,7 @@ impl World {
 fn long(answer: &Answer) -> Option<StreamingReply> {
     match answer {
         Answer::Arriving(reply) => Some(StreamingReply::clone(reply)),
-        Answer::Reply(SubtreeReply { level, header, data }) if data.len() > SEGMENT => {
+        Answer::Reply(SubtreeReply { level, header, data, .. }) if data.len() > SEGMENT => {
             let mut streaming = StreamingData::default();
             streaming.push_arrived(data);
             Some(StreamingReply { level: *level, header: header.clone(), data: streaming })

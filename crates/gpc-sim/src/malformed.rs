@@ -147,7 +147,8 @@ fn bad_values(partial: &Partial, way: u64) -> Option<Answer> {
         3 => header = values(1)?,
         _ => (header, data) = (aggregate(None, &[header]).ok()?, aggregate(None, &[data]).ok()?),
     }
-    let reply = SubtreeReply { level: data.level, header: header.data, data: data.data };
+    let reply =
+        SubtreeReply { level: data.level, header: header.data, data: data.data, ..SubtreeReply::default() };
     Some(Answer::Partial(Box::new(Partial { reply, report: partial.report.clone() })))
 }
 

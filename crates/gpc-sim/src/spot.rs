@@ -304,7 +304,7 @@ fn read_alone(head: &ResponseHead, bytes: Vec<u8>) -> Answer {
     }
     let (header, data) = bytes.split_at(bytes.len().min(head.header_len as usize));
     let (header, data) = (Payload::copy_from_slice(header), Payload::copy_from_slice(data));
-    Answer::Reply(SubtreeReply { level: head.level, header, data })
+    Answer::Reply(SubtreeReply { level: head.level, header, data, ..SubtreeReply::default() })
 }
 
 /// Whether func is not through while its node goes on: at one id in eight, by the call.
@@ -341,7 +341,7 @@ fn as_asked(call: CallId, reply: RootReply) -> SubtreeReply {
     let joined = |values: &[Leveled]| aggregate(None, values).map(|it| it.data);
     match (joined(&headers), joined(&data)) {
         (Ok(header), Ok(data)) if whole && call.sequence % 4 < 2 => {
-            SubtreeReply { level: parts.level(), header, data }
+            SubtreeReply { level: parts.level(), header, data, ..SubtreeReply::default() }
         }
         _ => reply.aggregated(),
     }

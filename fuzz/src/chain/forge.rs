@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chained_gpc::chain::{Input as Happened, Node};
 use chained_gpc::link::{Context, Event};
-use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Local, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{
     Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Parts, Payload, Report, Request, Stage,
     Status,
@@ -106,7 +106,8 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
         total: 2 * world.n + 2,
         func: 7,
         callback: (flags & 1 != 0).then_some(9),
-        local: Default::default(),
+        // The highest bit of the skipped parents, which are few.
+        local: Local { trace: flags & 128 != 0, ..Local::default() },
         reply_limits: reply_limits(which),
         reply_wanted: flags & 2 == 0,
         forward_first: flags & 4 != 0,
@@ -131,8 +132,12 @@ fn answer(input: &mut Input<'_>) -> Answer {
         let length = input.below(12);
         Bytes::copy_from_slice(input.bytes(length)).into()
     };
-    let reply =
-        |input: &mut Input<'_>| SubtreeReply { level: level.into(), header: text(input), data: text(input) };
+    let reply = |input: &mut Input<'_>| SubtreeReply {
+        level: level.into(),
+        header: text(input),
+        data: text(input),
+        ..SubtreeReply::default()
+    };
     match kind % 4 {
         0 => Answer::Completed,
         1 => Answer::Reply(reply(input)),

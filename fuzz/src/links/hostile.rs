@@ -189,7 +189,8 @@ fn about(kind: Kind, flags: u8, sequence: u64, more: &[u8]) -> Vec<u8> {
 fn response(sequence: u64, data: u64) -> Vec<u8> {
     let call = CallId { root: 0, sequence };
     let kind = chained_gpc::wire::head::AnswerKind::Reply;
-    let head = ResponseHead { call, level: 1, kind, header_len: 3, data_len: data, report_len: 0 };
+    let head =
+        ResponseHead { call, level: 1, kind, header_len: 3, data_len: data, report_len: 0, trace_len: 0 };
     let mut payload = Vec::new();
     head.emit(&mut payload);
     payload.extend_from_slice(b"abc");

@@ -125,7 +125,8 @@ impl Pair {
         {
             self.sent += length;
             let data = Payload::copy_from_slice(&vec![request.call.sequence as u8; length]);
-            let reply = SubtreeReply { level: 1, header: Payload::default(), data };
+            let reply =
+                SubtreeReply { level: 1, header: Payload::default(), data, ..SubtreeReply::default() };
             self.send(at, Message::Response(Response { call: request.call, answer: Answer::Reply(reply) }));
         }
     }

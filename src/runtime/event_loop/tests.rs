@@ -258,7 +258,15 @@ fn a_cancelled_call_leaves_nothing_of_its_reply() {
     let [cancelled, other] = [7, 8].map(|sequence| CallId { root: 0, sequence });
     for call in [cancelled, other] {
         let kind = AnswerKind::Reply;
-        let head = ResponseHead { call, level: 0, kind, header_len: 0, data_len: 1 << 20, report_len: 0 };
+        let head = ResponseHead {
+            call,
+            level: 0,
+            kind,
+            header_len: 0,
+            data_len: 1 << 20,
+            report_len: 0,
+            trace_len: 0,
+        };
         let length = ResponseHead::LENGTH as u32;
         let mut frame = FrameHeader { length, kind: Kind::Response, flags: 0 }.emit().to_vec();
         head.emit(&mut frame);

@@ -10,7 +10,7 @@ const DONE: Status = Status::Done;
 fn plan(ids: &[Id], merged: bool) -> Plan {
     let list = |ids: &mut dyn Iterator<Item = Id>| IdList::from_ids(ids).unwrap();
     let (ids, asked) = (list(&mut ids.iter().copied()), list(&mut ids.iter().rev().copied()));
-    Plan { root: 7, ids, asked, merged, func: 1, replies: true, workers: 0 }
+    Plan { root: 7, ids, asked, merged, func: 1, replies: true, workers: 0, traced: None }
 }
 
 /// These values, aggregated as those of an id and its children.
@@ -20,7 +20,7 @@ fn level_1(values: &[&'static str]) -> Payload {
 }
 
 fn success(level: u16, header: Payload, data: Payload, report: Option<Report>) -> Success {
-    let reply = Some(RootReply::Aggregated(SubtreeReply { level, header, data }));
+    let reply = Some(RootReply::Aggregated(SubtreeReply { level, header, data, ..SubtreeReply::default() }));
     Success { reply, report: report.map(Box::new) }
 }
 

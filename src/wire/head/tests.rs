@@ -30,7 +30,7 @@ fn request() -> RequestHead {
 }
 
 fn response(kind: AnswerKind) -> ResponseHead {
-    ResponseHead { call: CALL, level: 2, kind, header_len: 0, data_len: 0, report_len: 0 }
+    ResponseHead { call: CALL, level: 2, kind, header_len: 0, data_len: 0, report_len: 0, trace_len: 0 }
 }
 
 fn read_request(head: &RequestHead) -> Result<RequestHead, FrameError> {
@@ -109,6 +109,9 @@ fn an_answer_brings_what_its_kind_allows() {
             assert_eq!(read_response(&reply).is_ok(), replies, "{kind:?}");
         }
         assert_eq!(read_response(&ResponseHead { report_len: 1, ..head }).is_ok(), reports, "{kind:?}");
+        let traced = |trace_len| read_response(&ResponseHead { trace_len, ..head }).is_ok();
+        assert_eq!([traced(20), traced(40), traced(21)], [replies, replies, false], "{kind:?}");
+        assert!(!traced((TRACE_MAX / 20 * 20 + 20) as u32), "a trace has its own limit");
     }
     let partial = |header_len, data_len, report_len| {
         read_response(&ResponseHead { header_len, data_len, report_len, ..response(Partial) })

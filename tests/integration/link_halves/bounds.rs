@@ -31,7 +31,8 @@ fn a_long_reply_that_does_not_fit_becomes_a_failure() {
     let mut outbox = small(100_000, 0);
     let long = |outbox: &mut Outbox, sequence| {
         let data = Payload::from(vec![7; 60_000]);
-        let answer = Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data });
+        let answer =
+            Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data, ..SubtreeReply::default() });
         let before = outbox.backlog();
         outbox.push(Message::Response(Response { call: call(sequence), answer }));
         outbox.backlog() - before

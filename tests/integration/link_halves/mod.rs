@@ -16,7 +16,7 @@ use chained_gpc::link::{Context, Event, Inbox, Outbox, Room};
 use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
-use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Local, Partial, SubtreeReply};
 use chained_gpc::wire::{
     Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, ReplyLimits, Report,
     Request, Response, Stage, Status,
@@ -199,7 +199,7 @@ impl Model {
             total: 1 << 20,
             func: 7,
             callback: (ids == 2).then_some(9),
-            local: Default::default(),
+            local: Local { trace: ids == 6, ..Local::default() },
             reply_wanted: ids != 3,
             reply_limits: match header % 3 {
                 0 => ReplyLimits { header_max: header as u64, data_max: call.sequence },
@@ -234,7 +234,7 @@ impl Model {
         let [header, data] = payloads;
         let answer = match kind {
             0 => Answer::Completed,
-            1 => Answer::Reply(SubtreeReply { level: 2, header, data }),
+            1 => Answer::Reply(SubtreeReply { level: 2, header, data, ..SubtreeReply::default() }),
             _ => {
                 let mut coverage = Coverage::new();
                 for count in 0..data.len() / 50 {
@@ -246,7 +246,7 @@ impl Model {
                     2 => Answer::Failed(Box::new(Failure { cause, coverage })),
                     _ => {
                         let report = Report { causes: vec![cause; header.len() % 40], coverage };
-                        let reply = SubtreeReply { level: 1, header, data };
+                        let reply = SubtreeReply { level: 1, header, data, ..SubtreeReply::default() };
                         Answer::Partial(Box::new(Partial { reply, report }))
                     }
                 }
@@ -540,7 +540,8 @@ fn long_transfers_take_turns() {
     outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 4 << 20])));
     outbox.push(request(3, IdList::range(4..6), Body::whole(vec![1; 600_000])));
     let data = Payload::from(vec![2; 600_000]);
-    let answer = Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data });
+    let answer =
+        Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data, ..SubtreeReply::default() });
     outbox.push(Message::Response(Response { call: call(2), answer }));
     let events = feed(&mut inbox, drain(&mut outbox, usize::MAX));
     let order = [(1, "request"), (3, "request"), (2, "response"), (3, "data"), (1, "data")];
@@ -595,7 +596,12 @@ fn data_of_any_announced_length_are_sent_on() {
 fn a_reply_of_many_parts_is_sent_in_order() {
     let mut data = Payload::new();
     (0..50_000u32).for_each(|part| data.push(Bytes::copy_from_slice(&part.to_le_bytes())));
-    let answer = Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data: data.clone() });
+    let answer = Answer::Reply(SubtreeReply {
+        level: 0,
+        header: Payload::new(),
+        data: data.clone(),
+        ..SubtreeReply::default()
+    });
     let mut outbox = Outbox::new();
     outbox.push(Message::Response(Response { call: call(2), answer }));
     let events = feed(&mut greeted(), drain(&mut outbox, usize::MAX));
@@ -612,7 +618,12 @@ fn small_frames_between_the_writes_of_many_parts_stay_in_order() {
         let (mut outbox, mut inbox) = (Outbox::new(), greeted());
         let mut data = Payload::new();
         (0..parts).for_each(|part| data.push(pattern(part, len).into()));
-        let answer = Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data: data.clone() });
+        let answer = Answer::Reply(SubtreeReply {
+            level: 0,
+            header: Payload::new(),
+            data: data.clone(),
+            ..SubtreeReply::default()
+        });
         outbox.push(Message::Response(Response { call: call(2), answer }));
         let (mut events, mut small) = (Vec::new(), 0);
         while outbox.is_ready() {

@@ -347,7 +347,12 @@ fn a_node_hands_its_data_over() {
         }
         assert_eq!(peer.came.taken.get(), data.len());
         assert!(begun.data.bytes().unwrap() == data);
-        let reply = SubtreeReply { level: 0, header: level_0(b"").into(), data: level_0(b"done").into() };
+        let reply = SubtreeReply {
+            level: 0,
+            header: level_0(b"").into(),
+            data: level_0(b"done").into(),
+            ..SubtreeReply::default()
+        };
         peer.send(Message::Response(Response { call: begun.call, answer: Answer::Reply(reply) }));
         let replies = replies_of(handle);
         assert_eq!((&replies[0].data[..], &replies[1].data[..]), (&said(&data)[..], &b"done"[..]));

@@ -135,7 +135,8 @@ fn a_peer_that_is_told_to_stop_and_does_not_read_loses_its_link() {
         let long = |sequence| {
             let (call, kind) = (call(1, sequence), AnswerKind::Reply);
             let data_len = WINDOW + 1;
-            let head = ResponseHead { call, level: 0, kind, header_len: 0, data_len, report_len: 0 };
+            let head =
+                ResponseHead { call, level: 0, kind, header_len: 0, data_len, report_len: 0, trace_len: 0 };
             let mut payload = Vec::new();
             head.emit(&mut payload);
             frame(Kind::Response, &payload)

@@ -44,6 +44,7 @@ mod scatter;
 mod secrets;
 mod shutdown;
 mod streaming;
+mod traces;
 mod trees;
 mod users;
 mod workers;

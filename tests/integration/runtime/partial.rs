@@ -171,7 +171,12 @@ fn a_silent_peer_is_given_up_and_a_slow_one_is_not() {
         // It reads and answers each PING until the other one's connection is closed.
         slow.answer_pings(60);
         silent.expect_closed();
-        let reply = SubtreeReply { level: 0, header: level_0(b"").into(), data: level_0(b"late").into() };
+        let reply = SubtreeReply {
+            level: 0,
+            header: level_0(b"").into(),
+            data: level_0(b"late").into(),
+            ..SubtreeReply::default()
+        };
         let report = Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, 1) };
         let answer = Answer::Partial(Box::new(Partial { reply, report }));
         slow.send(Message::Response(Response { call, answer }));
@@ -196,7 +201,12 @@ fn a_slow_reply_is_a_sign_of_life() {
         let handle = node.call(Call::new(who).ids(ids("0,5")).limit(2 * LIMIT)).unwrap();
         let mut slow = RawPeer::answer(&listener, EARLY);
         let call = slow.expect_request().call;
-        let reply = SubtreeReply { level: 0, header: level_0(b"").into(), data: level_0(b"late").into() };
+        let reply = SubtreeReply {
+            level: 0,
+            header: level_0(b"").into(),
+            data: level_0(b"late").into(),
+            ..SubtreeReply::default()
+        };
         let mut outbox = Outbox::new();
         outbox.push(Message::Response(Response { call, answer: Answer::Reply(reply) }));
         assert!(outbox.is_ready());

@@ -78,7 +78,12 @@ fn answer_with(listener: &TcpListener, header: &'static [u8], data: &'static [u8
     let mut child = RawPeer::answer(listener, EARLY);
     for _ in 0..times {
         let call = child.expect_request().call;
-        let reply = SubtreeReply { level: 0, header: header.to_vec().into(), data: data.to_vec().into() };
+        let reply = SubtreeReply {
+            level: 0,
+            header: header.to_vec().into(),
+            data: data.to_vec().into(),
+            ..SubtreeReply::default()
+        };
         child.send(Message::Response(Response { call, answer: Answer::Reply(reply) }));
     }
 }

@@ -144,7 +144,7 @@ impl RawPeer {
 
     pub(crate) fn reply(&mut self, call: CallId, data: &[u8]) {
         let [header, data] = [&b""[..], data].map(|bytes| Payload::from(level_0(bytes)));
-        let answer = Answer::Reply(SubtreeReply { level: 0, header, data });
+        let answer = Answer::Reply(SubtreeReply { level: 0, header, data, ..SubtreeReply::default() });
         self.send(Message::Response(Response { call, answer }));
     }
 

@@ -109,6 +109,15 @@ pub struct CallArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
     pub repeat: Option<u32>,
 
+    /// Print the critical path of the call, and the ids that took the most time: in a queue, in the function, in
+    /// callbacks, on the link
+    #[arg(long, conflicts_with_all = ["no_reply", "repeat"])]
+    pub trace: bool,
+
+    /// Write the time line of all ids to this file: a picture (.svg), or events for Perfetto and Chrome (.json)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_reply", "repeat"])]
+    pub trace_file: Option<PathBuf>,
+
     /// Join the running nodes of this file (a line `ID ADDRESS` each) as root, and start no process
     #[arg(long, value_name = "FILE", requires = "id")]
     pub peers: Option<PathBuf>,
@@ -157,6 +166,7 @@ Examples:
   gpc call fail -n 8 --header 5:callback
   gpc call fill -n 8 --header 32 --reduce max:u64
   gpc call words -n 8 --load ./libwords.so --data README.md --callback most --tree thirds
+  gpc call sleep -n 64 --header 5ms --trace --trace-file calls.svg
   gpc call facts --hosts a:4,b[01-64]:2 --tree hosts+binomial
   gpc call facts --hostfile machines --per-host 1
   gpc call facts --hosts a,b[01-64] --remote-gpc bin/gpc --start-limit 5s --partial

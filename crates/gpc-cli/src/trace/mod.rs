@@ -1,6 +1,9 @@
-//! `gpc trace`: collects the flight recorders of running nodes, and names the ids that calls wait for.
+//! `gpc trace`: collects the flight recorders of running nodes, and names the ids that calls wait for. `path` and
+//! `picture` show the trace of one call, for `gpc call`.
 
 mod analysis;
+pub(super) mod path;
+pub(super) mod picture;
 mod table;
 
 use std::process::ExitCode;

@@ -253,7 +253,11 @@ impl StreamRules {
 
     fn response(&mut self, payload: &[u8]) -> Result<Option<String>, FrameError> {
         let head = ResponseHead::parse(payload)?;
-        let mut body = Body::new([head.header_len, head.data_len, head.report_len.into()]);
+        let mut body = Body::new([
+            head.header_len,
+            head.data_len,
+            u64::from(head.report_len) + u64::from(head.trace_len),
+        ]);
         if head.kind == AnswerKind::Failed {
             // It stands in place of a reply that is under way.
             self.bodies.remove(&(true, head.call));
@@ -303,7 +307,8 @@ impl StreamRules {
         {
             let (header, data) = bytes.split_at(head.header_len as usize);
             let (header, data) = (Payload::copy_from_slice(header), Payload::copy_from_slice(data));
-            self.replies.push((call, SubtreeReply { level: head.level, header, data }));
+            self.replies
+                .push((call, SubtreeReply { level: head.level, header, data, ..SubtreeReply::default() }));
         }
         None
     }

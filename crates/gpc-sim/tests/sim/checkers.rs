@@ -70,12 +70,22 @@ fn wrong_answers_are_seen() {
     }
     let nothing = Outcome { result: Ok(None), report: None };
     assert_eq!(judged(&with(honest(), 13, Entry::Finished(nothing))), ["answers"], "no reply");
-    let garbled = SubtreeReply { level: 2, header: Default::default(), data: b"2 4 ab".to_vec().into() };
+    let garbled = SubtreeReply {
+        level: 2,
+        header: Default::default(),
+        data: b"2 4 ab".to_vec().into(),
+        ..SubtreeReply::default()
+    };
     let garbled = Outcome { result: Ok(Some(garbled)), report: None };
     let no_data = with(honest(), 13, Entry::Finished(garbled));
     assert_eq!(judged(&no_data), ["answers"], "no level-n data");
     assert_eq!(judged(&and(no_data, 10, Entry::Garbled(1))), [""; 0], "which came so from below");
-    let fewer = SubtreeReply { level: 1, header: Default::default(), data: b"2 2 ab2 cd".to_vec().into() };
+    let fewer = SubtreeReply {
+        level: 1,
+        header: Default::default(),
+        data: b"2 2 ab2 cd".to_vec().into(),
+        ..SubtreeReply::default()
+    };
     let fewer = with(honest(), 13, Entry::Finished(Outcome { result: Ok(Some(fewer)), report: None }));
     let fewer = judged(&and(fewer, 10, Entry::Garbled(1)));
     assert!(fewer.contains(&"answers"), "of three parts there are two");
@@ -403,6 +413,7 @@ fn a_release_that_does_not_come_or_comes_too_early_is_seen() {
         level: 0,
         header: Default::default(),
         data: [0u32, 1, 2].map(u32::to_le_bytes).concat().into(),
+        ..SubtreeReply::default()
     };
     let place = history.iter().position(|seen| matches!(seen, Entry::Finished(_))).unwrap();
     let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 3)]) };

@@ -174,7 +174,7 @@ pub(super) fn reply(ids: &[Id]) -> SubtreeReply {
     let part = |id: Id| Some(Bytes::copy_from_slice(&id.to_le_bytes()));
     let over = |below: Option<Leveled>, id: &Id| aggregate(part(*id), below.as_slice()).ok();
     let whole = ids.iter().rev().fold(None, over).expect("a few levels");
-    SubtreeReply { level: whole.level, header: Default::default(), data: whole.data }
+    SubtreeReply { level: whole.level, data: whole.data, ..SubtreeReply::default() }
 }
 
 pub(super) fn well(ids: &[Id]) -> Outcome {

@@ -65,7 +65,12 @@ fn merged_in(values: usize, causes: &[(u32, Stage)], own: Status) -> bool {
     };
     let parts: Vec<Leveled> = (0..values).map(bytes).collect();
     let made = aggregate(None, &parts).expect("two levels");
-    let reply = SubtreeReply { level: made.level, header: Default::default(), data: made.data };
+    let reply = SubtreeReply {
+        level: made.level,
+        header: Default::default(),
+        data: made.data,
+        ..SubtreeReply::default()
+    };
     let causes = causes.iter().map(|(id, stage)| cause(*id, *stage)).collect();
     let report = Report { causes, coverage: runs(&[(own, 1), (Status::Done, 1)]) };
     let answer = Answer::Partial(Box::new(Partial { reply, report }));
@@ -110,7 +115,12 @@ fn what_is_merged_as_it_comes_is_whole() {
         let carries = Carries { merging, ..Carries::default() };
         let plan = Plan { callback: true, carries, ..plan(false) };
         let data: Vec<u8> = parts.iter().flat_map(|id| id.to_le_bytes()).collect();
-        let reply = SubtreeReply { level: 0, header: Default::default(), data: data.into() };
+        let reply = SubtreeReply {
+            level: 0,
+            header: Default::default(),
+            data: data.into(),
+            ..SubtreeReply::default()
+        };
         let well = Outcome { result: Ok(Some(reply)), report: None };
         let up = [Entry::Sent(2, 1, completed()), Entry::Sent(1, 0, completed()), Entry::Finished(well)];
         judged(&then(down(plan), &up)).contains(&"answers")

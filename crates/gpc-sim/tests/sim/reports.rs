@@ -54,7 +54,12 @@ fn who_has_failed_is_failed_further_up() {
 #[test]
 fn who_has_sent_no_values_is_not_done() {
     let says = |level, bytes: &[u8], below| {
-        let reply = SubtreeReply { level, header: bytes.to_vec().into(), data: b"2 3 a3 b".to_vec().into() };
+        let reply = SubtreeReply {
+            level,
+            header: bytes.to_vec().into(),
+            data: b"2 3 a3 b".to_vec().into(),
+            ..SubtreeReply::default()
+        };
         let report = |coverage: &[(Status, u32)]| Report { causes: Vec::new(), coverage: runs(coverage) };
         let answer = |reply, report| Answer::Partial(Box::new(Partial { reply, report }));
         let answer =

@@ -27,7 +27,7 @@ fn long_request(call: CallId, length: usize) -> Message {
 
 fn long_response(call: CallId, length: usize) -> Message {
     let data = Payload::copy_from_slice(&data(call, length));
-    let reply = SubtreeReply { level: 1, header: Payload::default(), data };
+    let reply = SubtreeReply { level: 1, header: Payload::default(), data, ..SubtreeReply::default() };
     Message::Response(Response { call, answer: Answer::Reply(reply) })
 }
 

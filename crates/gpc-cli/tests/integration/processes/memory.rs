@@ -169,7 +169,8 @@ fn a_node_survives_peers_that_have_it_answer_and_do_not_read() {
     let long = |sequence| {
         let (call, kind, data_len) = (CallId { root: 1, sequence }, AnswerKind::Reply, WINDOW + 1);
         let mut payload = Vec::new();
-        ResponseHead { call, level: 0, kind, header_len: 0, data_len, report_len: 0 }.emit(&mut payload);
+        ResponseHead { call, level: 0, kind, header_len: 0, data_len, report_len: 0, trace_len: 0 }
+            .emit(&mut payload);
         frame(Kind::Response, 0, &payload)
     };
     let many: Vec<u8> = (0..10_000).flat_map(long).collect();

@@ -78,6 +78,40 @@ fn a_child_that_is_late_far_down_is_named_with_all_that_wait_for_it() {
     set.end();
 }
 
+/// Id 2 is busy when the call comes to it: the critical path ends there, and its time is in the queue.
+#[test]
+fn the_trace_of_a_call_ends_at_the_id_that_was_busy() {
+    let set = Set::over_unix();
+    let busy = call(&set, 7, "sleep --header 1s --ids 2");
+    set.nodes[1].until_asleep(2);
+    let folder = tempfile::tempdir().unwrap();
+    let [picture, events] = ["call.svg", "call.json"].map(|name| folder.path().join(name));
+    let line = |file: &std::path::Path| {
+        let file = file.display();
+        format!(
+            "call digest --peers {} --id 8 --watch --ids 1-3 --tree chain --trace --trace-file {file}",
+            set.peers()
+        )
+    };
+    let ended = run(&line(&picture));
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    assert_eq!((ended.code(), &*ended.stderr), (Some(0), ""), "{text}");
+    let path =
+        text.split("critical path, ").nth(1).and_then(|text| text.split("\n\n").next()).expect("a path");
+    let ids: Vec<&str> = path.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(ids[..3], ["8", "1", "2"], "{text}");
+    let most = text.split("ids that took the most time").nth(1).and_then(|text| text.lines().nth(2));
+    assert!(most.is_some_and(|line| line.trim_start().starts_with("2 ")), "{text}");
+    let svg = std::fs::read_to_string(picture).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("id 3"), "{svg}");
+    assert_eq!(busy.end().code(), Some(0));
+    assert_eq!(run(&line(&events)).code(), Some(0));
+    let events: Value = serde_json::from_str(&std::fs::read_to_string(events).unwrap()).unwrap();
+    let calls = events["traceEvents"].as_array().expect("a list").iter();
+    assert_eq!(calls.filter(|event| event["name"] == "digest" && event["ph"] == "X").count(), 3);
+    set.end();
+}
+
 #[test]
 fn a_process_that_is_stopped_is_named() {
     let set = Set::over_unix();

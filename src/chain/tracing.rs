@@ -1,0 +1,47 @@
+//! Traced calls: the times of the ids below go up with the reply.
+//!
+//! Beyond the source. An id adds its own times to those of its children. What it does not get, or has no room for, goes
+//! up as unknown: a trace never fails a call.
+
+use super::Time;
+use super::call::Call;
+use crate::wire::Span;
+use crate::wire::message::{Answer, SubtreeReply};
+use crate::wire::trace::{ChildTrace, ENTRY, IdTimes, join};
+
+impl Call {
+    /// Takes the trace out of the answer of a child.
+    pub(super) fn take_trace(&mut self, index: usize, answer: &mut Answer, now: Time) {
+        let bytes = match answer {
+            Answer::Reply(reply) => std::mem::take(&mut reply.trace),
+            Answer::Partial(partial) => std::mem::take(&mut partial.reply.trace),
+            Answer::Completed | Answer::Arriving(_) | Answer::Failed(_) => return,
+        };
+        let Some(child) = self.children.as_ref().and_then(|children| children.get(index)) else { return };
+        let fits = bytes.len() == child.group.len as usize * ENTRY;
+        if self.request.local.trace && fits && self.reservation.share.grow(bytes.len() as u64) {
+            let (start, answered) = (child.group.start, Span::of(now.since(self.times.came)));
+            self.traces.push(ChildTrace { start, bytes, answered });
+        }
+    }
+
+    /// Adds the trace of this id and those below it to the reply, unless both together are longer than `reply_max`.
+    pub(super) fn add_trace(&mut self, reply: &mut SubtreeReply, reply_max: u64, now: Time) {
+        let ids = self.request.ids.len();
+        let length = u64::from(ids) * ENTRY as u64;
+        if !self.request.local.trace || reply.len().saturating_add(length) > reply_max {
+            return;
+        }
+        let times = &self.times;
+        let since = |at: Option<Time>| Span::of_option(at.map(|at| at.since(times.came)));
+        let func = times.began.zip(times.ended).map(|(began, ended)| ended.since(began));
+        let own = IdTimes {
+            began: since(times.began),
+            func: Span::of_option(func),
+            callbacks: Span::of(times.callbacks),
+            total: since(Some(now)),
+            answered: Span::NONE,
+        };
+        reply.trace = join(&own, ids, &mut self.traces);
+    }
+}
