@@ -425,7 +425,16 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "crates/gpc-capi/src",
         floors: &["wire", "runtime", "bootstrap"],
-        packages: &["chained_gpc", "gpc_impi", "gpc_pmix", "gpc_rendezvous", "bytes", "libc", "libloading"],
+        packages: &[
+            "chained_gpc",
+            "gpc_bnr",
+            "gpc_impi",
+            "gpc_pmix",
+            "gpc_rendezvous",
+            "bytes",
+            "libc",
+            "libloading",
+        ],
         banned: &["net", "SystemTime"],
     },
     Floor {

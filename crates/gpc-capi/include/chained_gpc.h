@@ -96,7 +96,7 @@
 #define CGPC_ERR_INTERNAL -20
 
 // A service refused the request, or the rendezvous cannot complete. The `kind` of the last error is the number of the
-// fault: see gpc_rendezvous.h.
+// fault: see gpc_rendezvous.h and bnr.h.
 #define CGPC_ERR_FAULT -21
 
 // The server or service is not reached, is lost, or breaks its protocol.

@@ -35,13 +35,15 @@ pub(crate) enum Kind {
     Completion,
     Subscription,
     Impi,
+    Bnr,
+    BnrInfo,
 }
 
 impl Kind {
     fn of(number: u64) -> Option<Kind> {
         use Kind::*;
         let core = [Context, Call, Outcome, Token, Tree, Events, Request, Reply, Gpc];
-        let services = [Rendezvous, Completion, Subscription, Impi];
+        let services = [Rendezvous, Completion, Subscription, Impi, Bnr, BnrInfo];
         core.into_iter().chain(services).find(|kind| *kind as u64 == number)
     }
 }
@@ -62,6 +64,8 @@ impl fmt::Display for Kind {
             Kind::Completion => "cgpc_completion",
             Kind::Subscription => "cgpc_subscription",
             Kind::Impi => "cgpc_impi",
+            Kind::Bnr => "link of BNR",
+            Kind::BnrInfo => "BNR_Info",
         })
     }
 }

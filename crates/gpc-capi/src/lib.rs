@@ -27,6 +27,8 @@
 //! | `abi/fork` | the handler in forked children |
 //! | `abi/rendezvous`, `rendezvous_types`, `subscription` | `gpc_rendezvous.h` (feature `rendezvous`) |
 //! | `abi/impi`, `impi_types` | `impi.h` (feature `impi`) |
+//! | `abi/bnr`, `bnr_groups`, `bnr_spawn`, `bnr_types` | `bnr.h` (feature `bnr`) |
+//! | `bnr` | the process of `bnr.h`: its link, open groups and notices; `specs`: what a spawn starts |
 //! | `rendezvous`, `impi` | clients and subscriptions; sessions; their errors |
 //! | `armci` | ARMCI's interface: `process`, `calls`, `handlers`, `collective`, `memory`, `locks`, and `shared` state |
 //! | `status`, `error` | statuses; errors, and the last one of each thread |
@@ -37,6 +39,8 @@
 
 pub mod abi;
 pub mod armci;
+#[cfg(feature = "bnr")]
+mod bnr;
 mod calls;
 mod context;
 mod error;

@@ -49,7 +49,7 @@ pub const CGPC_ERR_EXCEPTION: c_int = -19;
 /// A defect of this library.
 pub const CGPC_ERR_INTERNAL: c_int = -20;
 /// A service refused the request, or the rendezvous cannot complete. The `kind` of the last error is the number of the
-/// fault: see gpc_rendezvous.h.
+/// fault: see gpc_rendezvous.h and bnr.h.
 pub const CGPC_ERR_FAULT: c_int = -21;
 /// The server or service is not reached, is lost, or breaks its protocol.
 pub const CGPC_ERR_SERVER: c_int = -22;

@@ -10,6 +10,17 @@
 )]
 #![allow(non_camel_case_types, reason = "types have their names of C")]
 
+#[cfg(feature = "bnr")]
+#[allow(non_snake_case, reason = "functions have their names of C")]
+pub mod bnr;
+#[cfg(feature = "bnr")]
+#[allow(non_snake_case, reason = "functions have their names of C")]
+pub mod bnr_groups;
+#[cfg(feature = "bnr")]
+#[allow(non_snake_case, reason = "functions have their names of C")]
+pub mod bnr_spawn;
+#[cfg(feature = "bnr")]
+pub mod bnr_types;
 pub mod call;
 pub(crate) mod callees;
 pub mod context;

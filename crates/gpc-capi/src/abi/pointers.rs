@@ -91,12 +91,41 @@ impl<'c> Pointers<'c> {
 
     /// A text that the caller lends; `None` for null.
     pub(crate) fn text_if_any(&self, start: *const c_char, name: &str) -> Result<Option<&'c str>> {
-        if start.is_null() {
-            return Ok(None);
-        }
+        let text = self.zero_ended_if_any(start).map(CStr::to_str).transpose();
+        text.map_err(|_| Error::argument(format!("`{name}` is not UTF-8")))
+    }
+
+    /// Bytes before a zero, which the caller lends.
+    #[cfg(feature = "bnr")]
+    pub(crate) fn zero_ended(&self, start: *const c_char, name: &str) -> Result<&'c [u8]> {
+        self.zero_ended_if_any(start).map(CStr::to_bytes).ok_or_else(|| null(name))
+    }
+
+    /// The same; `None` for null.
+    pub(crate) fn zero_ended_if_any(&self, start: *const c_char) -> Option<&'c CStr> {
         // SAFETY: not null, and a text that ends with a zero, as the caller of `border` promises.
-        let text = unsafe { CStr::from_ptr(start) };
-        text.to_str().map(Some).map_err(|_| Error::argument(format!("`{name}` is not UTF-8")))
+        (!start.is_null()).then(|| unsafe { CStr::from_ptr(start) })
+    }
+
+    /// Texts that the caller lends, in a list that ends with null. Null is an empty list.
+    ///
+    /// # Errors
+    /// The list has more than 2^20 texts: it lacks its end.
+    #[cfg(feature = "bnr")]
+    pub(crate) fn list(&self, start: *const *mut c_char, name: &str) -> Result<Vec<&'c [u8]>> {
+        let mut texts = Vec::new();
+        if start.is_null() {
+            return Ok(texts);
+        }
+        while let Some(text) = self.zero_ended_if_any(self.load(start.wrapping_add(texts.len()), name)?) {
+            if texts.len() == LIST_MAX {
+                return Err(Error::argument(format!(
+                    "`{name}` has more than {LIST_MAX} texts: end it with null"
+                )));
+            }
+            texts.push(text.to_bytes());
+        }
+        Ok(texts)
     }
 
     /// Stores a result of a call.
@@ -291,6 +320,10 @@ impl<'c> Pointers<'c> {
 
 /// Upper limit of the size of a structure: a larger one is a mistake, such as a size that was not set.
 const SIZE_MAX: usize = 4096;
+
+/// Most texts of a list that ends with null.
+#[cfg(feature = "bnr")]
+const LIST_MAX: usize = 1 << 20;
 
 #[cold]
 #[inline(never)]

@@ -1,5 +1,6 @@
 /* The headers alone. */
 #include "chained_gpc.h"
+#include "bnr.h"
 #include "gpc_rendezvous.h"
 #include "impi.h"
 #include "armci.h"

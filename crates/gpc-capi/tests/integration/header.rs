@@ -38,7 +38,12 @@ const CORE: Header = Header {
 };
 
 /// Those that stand on the first.
-const SERVICES: [Header; 2] = [
+const SERVICES: [Header; 3] = [
+    Header {
+        name: "bnr",
+        sources: &["abi/bnr_types", "abi/bnr", "abi/bnr_groups", "abi/bnr_spawn"],
+        export: &[],
+    },
     Header {
         name: "gpc_rendezvous",
         sources: &["abi/rendezvous_types", "abi/rendezvous", "abi/subscription"],

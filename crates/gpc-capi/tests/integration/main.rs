@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod armci;
+mod bnr;
 mod every;
 mod examples;
 mod header;

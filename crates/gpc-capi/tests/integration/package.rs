@@ -45,8 +45,8 @@ fn flags_of(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
     output.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The code of docs/c.md: a program, a counter, a barrier, a network, a rendezvous, and a session of IMPI.
-pub(crate) fn page() -> [String; 6] {
+/// The code of docs/c.md: a program, a counter, a barrier, a network, a rendezvous, a session of IMPI, and BNR.
+pub(crate) fn page() -> [String; 7] {
     let page = fs::read_to_string(package().join("../../docs/c.md")).unwrap();
     let mut codes = page.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     std::array::from_fn(|_| codes.next().unwrap())
@@ -253,8 +253,15 @@ fn only_functions_of_the_interface_are_exported() {
     let output = succeeds(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     let output = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = output.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
-    let headers =
-        ["chained_gpc.h", "gpc_rendezvous.h", "impi.h", "armci/armci.h", "armci/gpc.h", "armci/message.h"];
+    let headers = [
+        "chained_gpc.h",
+        "bnr.h",
+        "gpc_rendezvous.h",
+        "impi.h",
+        "armci/armci.h",
+        "armci/gpc.h",
+        "armci/message.h",
+    ];
     let header: String = headers
         .iter()
         .map(|name| fs::read_to_string(package().join("include").join(name)).unwrap())

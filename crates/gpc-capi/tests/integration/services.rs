@@ -161,7 +161,7 @@ fn a_client_of_impi() {
 }
 
 /// Compiles an example with the installed library; none if something that it needs is not there.
-fn example(prefix: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn example(prefix: &Path, name: &str) -> Option<PathBuf> {
     if !(has("cc") && has("make") && has("pkg-config")) {
         return None;
     }
@@ -319,7 +319,7 @@ fn the_services_of_the_page_hold() {
     }
     let folder = tempfile::tempdir().unwrap();
     install(folder.path());
-    let [first, _, _, _, rendezvous, impi] = page();
+    let [first, _, _, _, rendezvous, impi, _] = page();
     let begin = first.split("static int square").next().unwrap();
     let code = [begin, &rendezvous, &impi, USES_SERVICES].concat();
     let program = program(folder.path(), "services", &code);
