@@ -427,7 +427,7 @@ pub mod wire;
 #[doc(no_inline)]
 pub use bytes::Bytes;
 #[doc(inline)]
-pub use chain::{CallState, Heartbeat, RecordedCall, Recording, Reply};
+pub use chain::{CallState, Heartbeat, Progress, RecordedCall, Recording, Reply};
 #[doc(inline)]
 pub use clocks::{Clock, TimeLimit};
 /// Trees and lists of ids, a separate crate; its main items are re-exported here.

@@ -10,7 +10,7 @@ use super::call::{Call, JobState, Origin, OwnPart};
 use super::recorder::End;
 use super::run_queue::RunQueue;
 use super::slot::Slot;
-use super::{Node, Output, Start};
+use super::{Node, Output, Start, Time};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 
@@ -188,6 +188,12 @@ impl Node {
     }
 }
 
+/// Returns for how long something has lasted, in milliseconds, as a part of a message.
+fn lasting(since: Option<Time>, now: Time) -> String {
+    let millis = since.map(|since| u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX));
+    millis.map_or(String::new(), |millis| format!(", for {:?}", Duration::from_millis(millis)))
+}
+
 /// Returns what a function itself waits for, as the end of a message.
 fn waiting(what: Option<&str>) -> String {
     what.map_or(String::new(), |what| format!(": {what}"))
@@ -208,18 +214,23 @@ pub(super) fn outlasted(me: Id, limit: Duration) -> Cause {
 }
 
 /// Returns the cause for a passed time limit: what the call was waiting for.
-pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue) -> Cause {
-    let limit = call.request.limit;
+pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Cause {
+    let (limit, times) = (call.request.limit, &call.times);
     let here = |stage, doing: String| passed(me, limit, stage, &doing);
     match (&call.own, &call.job) {
         (OwnPart::Pending | OwnPart::Taking(_), JobState::Running) => here(
             Stage::Func,
-            format!("while func was running{}", waiting(run_queue.awaited_by(call.request.call))),
+            format!(
+                "while func was running{}{}",
+                lasting(times.began, now),
+                waiting(run_queue.awaited_by(call.request.call))
+            ),
         ),
         (OwnPart::Pending | OwnPart::Taking(_), JobState::Queued(position)) => here(
             Stage::Func,
             format!(
-                "while func waited for its turn behind other functions of this id{}",
+                "while func waited for its turn behind other functions of this id{}{}",
+                lasting(Some(times.came), now),
                 waiting(run_queue.awaited_before(*position))
             ),
         ),
@@ -227,14 +238,20 @@ pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue) -> Cause {
             let data = &call.request.data;
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }
-        (OwnPart::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
+        (OwnPart::Deferred, _) => {
+            here(Stage::Func, format!("before the deferred reply was given{}", lasting(times.began, now)))
+        }
         (OwnPart::Given, _) => call.held_up(me),
         (OwnPart::LentLater, _) => {
             here(Stage::Callback, "before the deferred reply of callback was given".into())
         }
         (OwnPart::Lent, _) => here(
             Stage::Callback,
-            format!("while callback was running{}", waiting(run_queue.awaited_by(call.request.call))),
+            format!(
+                "while callback was running{}{}",
+                lasting(times.merging, now),
+                waiting(run_queue.awaited_by(call.request.call))
+            ),
         ),
         (OwnPart::Ready(_), JobState::Queued(position)) => here(
             Stage::Callback,

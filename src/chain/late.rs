@@ -151,7 +151,7 @@ impl Node {
     /// Handles that the limit of a call has passed, or the time for reports after it.
     pub(super) fn limit_passes(&mut self, slot: Slot) {
         let Some(call) = self.calls.get(slot) else { return };
-        let cause = expiry(self.config.me, call, &self.run_queue);
+        let cause = expiry(self.config.me, call, &self.run_queue, self.now);
         if call.request.partial {
             self.expire_partial(slot, cause);
         } else if call.late || !call.awaits_children_alone() {

@@ -148,6 +148,12 @@ impl Liveness {
         question.is_some_and(|question| now.since(question.at) >= heartbeat.every / 2)
     }
 
+    /// How long a peer has been silent that has not answered a question; `None` if it has answered, or was not asked.
+    pub(super) fn silence(&self, peer: Id, now: Time) -> Option<Duration> {
+        let watched = self.watched.get(&peer).filter(|watched| watched.question.is_some())?;
+        Some(now.since(watched.heard))
+    }
+
     /// Whether a peer has answered its last question.
     pub(super) fn lives(&self, peer: Id) -> bool {
         self.watched.get(&peer).is_some_and(|watched| watched.question.is_none())

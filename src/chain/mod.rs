@@ -110,7 +110,7 @@ pub use heartbeat::{Heartbeat, PAUSE_MAX};
 pub use job::{FuncState, Job, JobResult, Work};
 pub use node::Node;
 pub use outputs::Outputs;
-pub use recording::{CallState, RecordedCall, Recording};
+pub use recording::{CallState, Progress, RecordedCall, Recording};
 pub use reply::Reply;
 pub use retained_answers::RETENTION;
 pub use root_replies::{RootParts, RootReply};

@@ -116,6 +116,15 @@ pub struct RecordedCall {
     pub awaited_count: u32,
 }
 
+/// What a call that was started here waits for: see [`CallHandle::progress`](crate::CallHandle::progress).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The call at its root.
+    pub call: RecordedCall,
+    /// Awaited children that have not answered a heartbeat request, and for how long they have been silent.
+    pub silent: Vec<(Id, Duration)>,
+}
+
 impl RecordedCall {
     /// How long the call has waited for what its [state](Self::state) says; for an ended call, how long ago it ended.
     pub fn since(&self) -> Duration {
@@ -151,6 +160,22 @@ impl Node {
             call.answers = answers.get(&call.call.sequence).cloned().unwrap_or_default();
         }
         Recording { me, calls }
+    }
+}
+
+impl Node {
+    /// What a call waits for that was started here under this ticket; `None` if it has ended.
+    pub fn progress(&self, ticket: u64, now: Time) -> Option<Progress> {
+        let id = *self.tickets.get(&ticket)?;
+        let spot = || self.spots.as_ref().and_then(|spots| spots.get(spots.find(id)?));
+        let call = match self.calls.named(id) {
+            Some(call) => of_call(call, now),
+            None => of_spot(spot()?, now),
+        };
+        let silent =
+            call.awaited.iter().filter_map(|child| Some((*child, self.liveness.silence(*child, now)?)));
+        let silent = silent.collect();
+        Some(Progress { call, silent })
     }
 }
 

@@ -11,7 +11,7 @@ use super::absent_peers::Absent;
 use super::change::Change;
 use super::completion::Completion;
 use super::events::Listener;
-use crate::chain::{Recording, Start};
+use crate::chain::{Progress, Recording, Start};
 use crate::channel::Sender;
 
 /// A command.
@@ -35,6 +35,8 @@ pub(super) enum Command {
     Members { answer: Sender<Vec<Id>> },
     /// Report what the flight recorder has.
     Recorder { answer: Report },
+    /// Report what a call that was started here waits for.
+    Progress { ticket: u64, answer: Sender<Option<Progress>> },
     /// Report what the node holds.
     #[cfg(feature = "snapshot")]
     Snapshot { answer: Sender<crate::snapshot::Snapshot> },

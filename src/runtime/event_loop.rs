@@ -507,6 +507,8 @@ impl EventLoop {
             Command::Members { answer } => drop(answer.send(self.connections.members())),
             Command::Recorder { answer } => (answer.0)(self.recording()),
             // Nobody may wait any more.
+            Command::Progress { ticket, answer } => drop(answer.send(self.progress(ticket))),
+            // Nobody may wait any more.
             #[cfg(feature = "snapshot")]
             Command::Snapshot { answer } => drop(answer.send(self.snapshot())),
             Command::Listen(listener) => self.connections.listen(listener),

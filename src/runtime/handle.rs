@@ -16,7 +16,11 @@ use super::mailbox::{Mailbox, Unsent};
 use super::outcome::Outcome;
 use super::plan::Plan;
 use super::waiting;
-use crate::chain::{Input, Start};
+use crate::chain::{Input, Progress, Start};
+use crate::channel::channel;
+
+/// How long the event loop may take to say what a call waits for: an inline function may keep it busy.
+const PROGRESS_LIMIT: Duration = Duration::from_secs(5);
 
 /// A call in flight.
 ///
@@ -106,6 +110,42 @@ impl CallHandle {
     /// As for [`wait`](Self::wait); after [`CallError::NotDriven`] and [`CallError::Deadlock`] the call continues.
     pub fn wait_for(&mut self, limit: Duration) -> Option<Result<Outcome, CallError>> {
         self.wait_limited(Some(limit))
+    }
+
+    /// What the call waits for at this node: its state and since when, the children in the tree that have not answered,
+    /// and which of them have not answered a heartbeat request. It sends nothing. `None` if the call has ended, on the
+    /// thread that drives the node, and on a polled node, whose
+    /// [`recorder`](super::PolledNode::recorder) has the same.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use chained_gpc::{Call, CallState, Functions, LinkKind, LocalNodes, Tree};
+    ///
+    /// let functions = Functions::new();
+    /// let slow = functions.func("slow", |request, _| {
+    ///     std::thread::sleep(Duration::from_millis(if request.me() == 2 { 300 } else { 0 }));
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+    /// let handle = nodes.root().call(Call::new(slow).ids(0..3).tree(Tree::Flat))?;
+    /// while let Some(progress) = handle.progress() {
+    ///     // Seldom: the call has not begun.
+    ///     if progress.call.state == CallState::Children {
+    ///         assert!(progress.call.awaited.contains(&2));
+    ///     }
+    /// }
+    /// assert!(handle.wait()?.is_complete());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn progress(&self) -> Option<Progress> {
+        // The thread that drives the node would wait for itself.
+        if self.polled || waiting::is_driving() || self.mailbox.waiters.is_driver() {
+            return None;
+        }
+        let ((answer, progress), ticket) = (channel(), self.ticket);
+        self.mailbox.command(Command::Progress { ticket, answer }, PROGRESS_LIMIT).ok()?;
+        progress.recv_timeout(PROGRESS_LIMIT).ok()?
     }
 
     /// Returns the outcome, if the call has ended.

@@ -9,7 +9,7 @@ use super::mailbox::Mailbox;
 use super::node::Node;
 use super::polled::PolledNode;
 use super::waiting;
-use crate::chain::Recording;
+use crate::chain::{Progress, Recording};
 use crate::channel::channel;
 
 /// How long the event loop may take to answer. It answers in its next turn; only an inline function that blocks keeps
@@ -69,6 +69,12 @@ impl Caller {
 }
 
 impl EventLoop {
+    pub(super) fn progress(&self, ticket: u64) -> Option<Progress> {
+        let mut progress = self.node.progress(ticket, self.clock.reading())?;
+        progress.call.func_name = self.side.functions.name(progress.call.func);
+        Some(progress)
+    }
+
     pub(super) fn recording(&self) -> Recording {
         let mut recording = self.node.recording(self.clock.reading());
         for call in &mut recording.calls {

@@ -38,7 +38,7 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, request("1-2"));
     assert_eq!(
         expired(one),
-        format!("to 0: id 1 failed at stage func (time-limit): {limit} while func was running [f-]")
+        format!("to 0: id 1 failed at stage func (time-limit): {limit} while func was running, for 60s [f-]")
     );
 
     let mut one = One::new(1);
@@ -51,7 +51,7 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, Request { call: other, limit: Duration::from_secs(99), ..request("1") });
     one.request(0, request("1-2"));
     let outputs = one.expire();
-    let says = format!("{limit} while func waited for its turn behind other functions of this id");
+    let says = format!("{limit} while func waited for its turn behind other functions of this id, for 60s");
     assert_eq!(outputs[1], format!("to 0: id 1 failed at stage func (time-limit): {says} [f-]"));
     assert_eq!(one.node.calls(), 1, "the other one has its own limit");
 
@@ -59,7 +59,7 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, request("1-2"));
     one.ran(JobResult::Deferred);
     let says = format!(
-        "to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given [f?]"
+        "to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given, for 60s [f?]"
     );
     assert_eq!(expired(one), says);
 }
@@ -72,8 +72,9 @@ fn the_message_of_a_time_limit_at_callback() {
     one.request(0, merging("1-3"));
     one.replied("a");
     one.response(2, merged("b"));
-    let says =
-        format!("to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running [fd?]");
+    let says = format!(
+        "to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running, for 60s [fd?]"
+    );
     assert_eq!(expired(one), says);
 
     let mut one = One::new(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpc_trees::Id;
+use gpc_trees::{Group, Id, IdList, Tree};
 
 use super::output::FirstCause;
 use chained_gpc::runtime::{CallError, CallbackHandle, Peers};
@@ -13,12 +13,17 @@ use gpc_launch::remote::RemoteLaunch;
 /// Time to wait for the end of a process that lost a connection: a dying process loses its connections one by one.
 const DEATH_PATIENCE: Duration = Duration::from_millis(200);
 
+/// Ids that are named as waiting for a late one.
+const WAITING_MAX: usize = 8;
+
 /// The names of a call, of which the wire has numbers.
 #[derive(Default)]
 pub(super) struct Names<'a> {
     pub(super) func: &'a str,
     pub(super) callback: Option<&'a str>,
     pub(super) tree: Option<&'a str>,
+    /// The ids that wait for the one that failed, its parent first.
+    pub(super) waiting: Vec<Id>,
 }
 
 /// Returns the first cause. If an id was lost, the message also says how its process ended (started here), what its
@@ -35,6 +40,9 @@ pub(super) fn explain(
         cause.message = format!(
             "its process has no {missing}: load the library that registers it there, with --load, or run the same version of gpc everywhere"
         );
+    }
+    if first.kind == CauseKind::TimeLimit {
+        cause.message = late(&cause.message, names);
     }
     if first.stage != Stage::Link {
         return cause;
@@ -54,6 +62,38 @@ pub(super) fn explain(
     let looked = address.and_then(|address| advice(id, &address, &cause.message));
     cause.message.extend(ended.or(looked).map(|more| format!("; {more}")));
     cause
+}
+
+/// Returns the message of a time limit with the name of the function, and with the ids that wait for the late one.
+fn late(message: &str, names: &Names<'_>) -> String {
+    let message = message.replacen("while func", &format!("while func `{}`", names.func), 1);
+    match &names.waiting[..] {
+        [] => message,
+        [only] => format!("{message}; id {only} waits for it"),
+        [first, rest @ ..] => {
+            let (named, more) = rest.split_at(rest.len().min(WAITING_MAX - 1));
+            let named: String = named.iter().map(|id| format!(", {id}")).collect();
+            let more = if more.is_empty() { "" } else { ", ..." };
+            format!("{message}; ids {first}{named}{more} wait for it")
+        }
+    }
+}
+
+/// Returns the ids between an id and the root of a tree over `ids`, the nearest first.
+pub(super) fn above(tree: &Tree, ids: &IdList, id: Id) -> Vec<Id> {
+    let Some(place) = ids.position(id).filter(|place| *place > 0) else { return Vec::new() };
+    let (mut tree, mut at, mut len) = (tree.clone(), 0, ids.len());
+    let mut above = Vec::new();
+    // Ends: each slice is shorter than the one before it.
+    while at != place {
+        above.extend(ids.id(at));
+        let groups = tree.split(len).unwrap_or_default();
+        let holds = |group: &&Group| (group.start..group.start + group.len).contains(&(place - at));
+        let Some(&group) = groups.iter().find(holds) else { return Vec::new() };
+        (tree, at, len) = (tree.subtree(group), at + group.start, group.len);
+    }
+    above.reverse();
+    above
 }
 
 /// Returns what an id does not know by its number: a function or a tree.
@@ -111,10 +151,39 @@ mod tests {
         assert_eq!(lost, format!("the peers file has it at {at}: {see}"));
     }
 
+    #[test]
+    fn a_time_limit_names_the_function_and_the_ids_that_wait() {
+        let said = |waiting: &[Id]| {
+            let names = Names { func: "lookup", waiting: waiting.to_vec(), ..Names::default() };
+            let message = "the time limit (60s here) passed while func was running, for 58s";
+            let first = Cause::new(37, Stage::Func, CauseKind::TimeLimit, message);
+            explain(&first, &names, None, None, None).message
+        };
+        let late = "the time limit (60s here) passed while func `lookup` was running, for 58s";
+        assert_eq!(said(&[]), late);
+        assert_eq!(said(&[0]), format!("{late}; id 0 waits for it"));
+        assert_eq!(said(&[36, 12, 0]), format!("{late}; ids 36, 12, 0 wait for it"));
+        let many: Vec<Id> = (0..99).collect();
+        assert!(said(&many).ends_with("; ids 0, 1, 2, 3, 4, 5, 6, 7, ... wait for it"), "{}", said(&many));
+    }
+
+    #[test]
+    fn the_ids_above_an_id_are_those_of_its_tree() {
+        let ids: IdList = "10-16".parse().unwrap();
+        let above = |tree: Tree, id| above(&tree, &ids, id);
+        assert_eq!(above(Tree::Chain, 13), [12, 11, 10]);
+        assert_eq!(above(Tree::Binary, 15), [14, 10]);
+        assert_eq!(
+            (above(Tree::Flat, 16), above(Tree::Flat, 10), above(Tree::Flat, 3)),
+            (vec![10], vec![], vec![])
+        );
+    }
+
     /// A node of another program was reported to have no function "under the handle 0x5d6f0c5b7a8d1c3e".
     #[test]
     fn a_function_that_is_missing_is_named() {
-        let names = Names { func: "digest", callback: Some("most"), tree: Some("thirds") };
+        let (callback, tree) = (Some("most"), Some("thirds"));
+        let names = Names { func: "digest", callback, tree, waiting: Vec::new() };
         let said = |stage, kind, number: u64| {
             let first = Cause::new(3, stage, kind, format!("the handle {number:#x}"));
             explain(&first, &names, None, None, None).message

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::builtin::set_secret_mark;
-use super::cause::{Names, died, explain};
+use super::cause::{Names, above, died, explain};
 use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
 use super::launching;
@@ -19,7 +19,7 @@ use super::trust::Trust;
 use super::{Failure, say};
 use chained_gpc::Id;
 use chained_gpc::bootstrap::Member;
-use chained_gpc::runtime::{self, CallError, Functions, Node, Trace};
+use chained_gpc::runtime::{self, CallError, CallTree, Functions, Node, Trace};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
 use chained_gpc::{Clock, TimeLimit};
 use gpc_launch::Launch;
@@ -271,8 +271,20 @@ impl Session {
             func: &plan.called.func_name,
             callback: plan.called.callback_name.as_deref(),
             tree: Some(&plan.tree_name.to_string()),
+            waiting: waiting(plan, first.id),
         };
         explain(first, &names, self.launch.as_mut(), self.remote.as_ref(), joined)
+    }
+}
+
+/// Returns the ids that wait for an id in the tree of the call. Not of a partial call, whose tree may have changed.
+fn waiting(plan: &CallPlan, id: Id) -> Vec<Id> {
+    let ids = plan.ids.with_first(plan.root);
+    match &plan.tree {
+        _ if plan.partial => Vec::new(),
+        CallTree::Split(tree) => above(tree, &ids, id),
+        CallTree::Layout(layout) => above(&layout.tree(), &ids, id),
+        _ => Vec::new(),
     }
 }
 

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Barrier};
 
 use chained_gpc::{
-    Call, CallState, Functions, LinkKind, LocalNodes, Placement, RecordedCall, Recording, Tree,
+    Call, CallState, Functions, Heartbeat, LinkKind, LocalNodes, Node, Placement, RecordedCall, Recording,
+    Tree,
 };
 
 use super::common::{LIMIT, hold, limited, outcome_of};
+use super::raw::{EARLY, RawPeer, listener};
 
 /// The recorded calls of one function, the oldest first.
 fn calls_of(recording: Recording, func: &str) -> Vec<RecordedCall> {
@@ -154,5 +156,49 @@ fn the_thread_that_drives_a_node_gets_no_recording_of_it() {
         let nodes = LocalNodes::start(1, LinkKind::Unix, &functions).unwrap();
         let outcome = outcome_of(nodes.root().call(Call::new(asks.unwrap()).ids(0..1)).unwrap());
         assert_eq!(outcome.replies().unwrap()[0].data, [1].as_slice());
+    });
+}
+
+/// The handle says which child is awaited, and that the child does not answer heartbeats; the call goes on.
+#[test]
+fn a_handle_says_what_its_call_waits_for() {
+    limited(|| {
+        let functions = Functions::new();
+        let (func, held) = hold(&functions);
+        let nodes = LocalNodes::start(3, LinkKind::Unix, &functions).unwrap();
+        let handle = nodes.root().call(Call::new(func).ids(0..3).tree(Tree::Flat).limit(LIMIT)).unwrap();
+        held.recv_timeout(LIMIT).expect("id 0 runs func").reply(Default::default());
+        let tokens = [(); 2].map(|()| held.recv_timeout(LIMIT).expect("ids 1 and 2 run func"));
+        let progress = handle.progress().expect("it is in flight");
+        assert_eq!((progress.call.state, progress.call.awaited), (CallState::Children, vec![1, 2]));
+        assert_eq!((progress.call.func_name.as_deref(), progress.silent), (Some("hold"), vec![]));
+        tokens.into_iter().for_each(|token| token.reply(Default::default()));
+        outcome_of(handle);
+    });
+}
+
+/// A peer that has linked and says nothing.
+#[test]
+fn a_child_that_does_not_answer_heartbeats_is_silent() {
+    limited(|| {
+        let functions = Functions::new();
+        let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+        let (below, address) = listener();
+        let heartbeat = Some(Heartbeat { every: LIMIT / 300, dead_after: 2 * LIMIT });
+        let node = Node::builder(0).functions(&functions).peers([(7, address)].into_iter().collect());
+        let node = node.heartbeat(heartbeat).start().unwrap();
+        let handle = node.call(Call::new(func).ids([0, 7]).limit(LIMIT)).unwrap();
+        let peer = RawPeer::answer(&below, EARLY);
+        // Ends: the heartbeat is asked for after a tenth of a second.
+        let silent = loop {
+            let progress = handle.progress().expect("it is in flight");
+            if !progress.silent.is_empty() {
+                break progress.silent;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(silent[0].0, 7);
+        handle.cancel();
+        drop((handle, peer));
     });
 }
