@@ -9,7 +9,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`names`], `spec` | groups, ranks, members, sets; processes to start, and their placement |
+//! | [`names`], `roster`, `spec` | groups, ranks, sets; groups as lists; processes to start, and their placement |
 //! | `exit`, `fault`, `start_error` | ends of processes; refused requests; failed starts |
 //! | `limits` | bounds of a domain |
 //! | [`request`], [`order`] | requests of a process to its node; messages between nodes |
@@ -36,6 +36,7 @@
 //! | `meeting`, `coordinator`, `missing` | collective requests at members' nodes; at the coordinator; missing members |
 //! | `collective`, `epochs`, `sets` | state of collective requests; their counters; members of a set |
 //! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
+//! | `derived`, `colors` | groups made of members of others; the groups of a split |
 //! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |
 //! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
 //! | `spawned`, `placement`, `soft` | checks of spawns; ranks to nodes; the info key `soft` |
@@ -118,6 +119,7 @@ mod pmix;
 pub mod protocol;
 mod protocol_output;
 pub mod request;
+mod roster;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod spec;
@@ -128,5 +130,6 @@ pub mod supervisor;
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};
 pub use limits::Limits;
+pub use roster::{Roster, Span};
 pub use spec::{Block, LEFT_OUT, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 pub use start_error::{StartError, StartFailure};

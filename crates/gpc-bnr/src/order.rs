@@ -23,7 +23,7 @@ pub type Epoch = u64;
 pub struct Meeting {
     /// The members that take part.
     pub set: Set,
-    /// Tag of a fence or a merge; otherwise empty. Fences may have an empty tag as well.
+    /// Tag of a fence, a merge or a split; otherwise empty. Fences may have an empty tag as well.
     pub tag: Vec<u8>,
     /// Its sequence number.
     pub epoch: Epoch,
@@ -40,6 +40,8 @@ pub enum Purpose {
     Close(GroupId),
     /// Merge two groups.
     Merge(GroupId, GroupId),
+    /// Split a group by the colors of its members.
+    Split,
 }
 
 /// Orders the values of a key: the value with the greater stamp wins at every node, in any order of arrival.
@@ -77,6 +79,17 @@ pub struct Brought {
     pub after: BTreeSet<Meeting>,
     /// The data that members carry, one after another.
     pub data: Vec<u8>,
+}
+
+/// The part of a member in a split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// The member.
+    pub member: Member,
+    /// The new group that it belongs to; `None` for no new group.
+    pub color: Option<u32>,
+    /// Members of a new group are ordered by it.
+    pub key: i32,
 }
 
 /// A message from one node to others.
@@ -182,8 +195,9 @@ pub enum Order {
 pub enum Report {
     /// The order has been carried out.
     Done,
-    /// Replies to [`Order::Collect`]: the puts of the members here, ordered by rank, then by put.
-    Entries(Brought),
+    /// Replies to [`Order::Collect`]: the puts of the members here, ordered by rank, then by put, and their choices in a
+    /// split.
+    Entries(Brought, Vec<Choice>),
     /// Replies to [`Order::Start`]: each rank with its process id or the system's error number.
     Started(Vec<(Rank, Result<u32, i32>)>),
     /// Replies to [`Order::Start`] and [`Order::Check`]: the ranks that cannot be started, and the reason. After a

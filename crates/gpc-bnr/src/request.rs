@@ -11,6 +11,7 @@ use chained_gpc::trees::Id;
 use crate::exit::Death;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
+use crate::roster::Roster;
 use crate::spec::{Layout, OnDeath, Readers, Spec};
 
 /// The sender of a request.
@@ -81,8 +82,8 @@ pub enum Request {
         /// The processes that read the head's standard input. Allowed only for tools at the head.
         input: Readers,
     },
-    /// Makes a group of all processes of two groups. The processes of the group with the lower number come first,
-    /// whichever group a caller belongs to. Collective over both. Answered by [`Answer::Group`].
+    /// Makes a group of all processes of two groups without a common one. The processes of the group with the lower
+    /// number come first, whichever group a caller belongs to. Collective over both. Answered by [`Answer::Group`].
     Merge {
         /// The group that the caller belongs to.
         first: GroupId,
@@ -91,8 +92,22 @@ pub enum Request {
         /// Time limit of the collective request; the domain's default if `None`.
         limit: Option<Duration>,
     },
-    /// Releases a group's number. An open group is removed now. A merged group is removed when it is part of no other
-    /// group, a running one when its processes have ended.
+    /// Makes a group of the callers with the same color. Collective over the group. Answered by [`Answer::Group`], or
+    /// by [`Answer::Done`] if the caller has no color.
+    Split {
+        /// The group to split, which the caller belongs to.
+        group: GroupId,
+        /// The new group of the caller; `None` if it takes part without becoming a member.
+        color: Option<u32>,
+        /// Ranks in the new group are in the order of the keys; of equal keys, in that of the old ranks.
+        key: i32,
+        /// Time limit of the collective request; the domain's default if `None`.
+        limit: Option<Duration>,
+    },
+    /// The processes of a group by rank, and its database. Answered by [`Answer::Rosters`] with one element.
+    Members(GroupId),
+    /// Releases a group's number. An open group is removed now, and so is one that was made of members of others, with
+    /// its database; any other one when its processes have ended.
     Free(GroupId),
     /// Kills all processes of a group. Answered when none is left.
     Kill(GroupId),
@@ -101,8 +116,8 @@ pub enum Request {
     /// The status of all groups; at most the first 4,096 are returned. Answered by [`Answer::Groups`].
     Groups,
     /// Subscribes to the deaths in a group: one notice for each process, including those that have already ended. The
-    /// notices follow the answer, [`Answer::Groups`], which names the groups that they belong to. For a merged group
-    /// these are its parts.
+    /// notices follow the answer, [`Answer::Rosters`] with one element, which has the names that processes have in
+    /// notices. The ranks of a group that is still open have no end there.
     Subscribe(GroupId),
     /// Creates a database with this name, or with one that the domain chooses. Answered by [`Answer::Name`].
     Create(Option<String>),
@@ -200,8 +215,8 @@ pub enum GroupState {
     Killed,
     /// All its processes have ended.
     Ended,
-    /// Two groups were merged into it; it has no processes of its own.
-    Merged,
+    /// It was made of members of other groups, and one of them has not ended.
+    Derived,
 }
 
 /// The status of a group and of its processes.
@@ -276,4 +291,6 @@ pub enum Answer {
     Limits(Limits),
     /// The layout of a group, without the environments and arguments of its programs.
     Layout(Arc<Layout>),
+    /// Groups with their processes.
+    Rosters(Vec<Roster>),
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use chained_gpc::trees::Id;
 
@@ -217,6 +218,12 @@ impl Layout {
     /// The spec that starts a rank.
     pub fn spec_of(&self, rank: Rank) -> Option<&Spec> {
         self.specs.get(self.block_of(rank)?.spec as usize)
+    }
+
+    /// The blocks that have some of these ranks.
+    pub(crate) fn blocks_of(&self, ranks: Range<Rank>) -> impl Iterator<Item = &Block> {
+        let from = self.blocks.partition_point(|block| block.first + block.count <= ranks.start);
+        self.blocks[from..].iter().take_while(move |block| block.first < ranks.end)
     }
 
     fn block_of(&self, rank: Rank) -> Option<&Block> {

@@ -4,6 +4,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Rank};
 use crate::request::{Answer, GroupStatus, Identity, Pair};
+use crate::roster::Roster;
 use crate::spec::LEFT_OUT;
 
 /// The result of a spawn.
@@ -66,6 +67,24 @@ answers! {
     pairs: Answer::Pairs(pairs) => pairs, Vec<Pair>;
     groups: Answer::Groups(groups) => groups, Vec<GroupStatus>;
     limits: Answer::Limits(limits) => limits, Limits;
+    rosters: Answer::Rosters(rosters) => rosters, Vec<Roster>;
+}
+
+/// The group of a member of a split; `None` for a member without a color.
+pub(super) fn group_if_any(answer: Answer) -> Result<Option<GroupId>, Fault> {
+    match answer {
+        Answer::Done => Ok(None),
+        answer => group(answer).map(Some),
+    }
+}
+
+/// The only element of an answer with the processes of one group.
+pub(super) fn one_roster(answer: Answer) -> Result<Roster, Fault> {
+    let mut rosters = rosters(answer)?;
+    match (rosters.pop(), rosters.is_empty()) {
+        (Some(roster), true) => Ok(roster),
+        _ => Err(strange(&Answer::Rosters(rosters))),
+    }
 }
 
 /// The only element of an answer about one group.

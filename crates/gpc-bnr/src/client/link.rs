@@ -127,7 +127,7 @@ impl Link {
         let (sender, receiver) = channel();
         let target = AnswerTarget::Subscription(sender, sink);
         let answered = self.ask_and_wait(&Request::Subscribe(group), limit, target, &receiver);
-        answered.and_then(super::answers::groups).map(drop)
+        answered.and_then(super::answers::one_roster).map(drop)
     }
 
     fn ask_and_wait(
@@ -368,8 +368,8 @@ fn answer(
     let sender = match target {
         Some(AnswerTarget::Answer(sender)) => sender,
         Some(AnswerTarget::Subscription(sender, sink)) => {
-            if let Ok(Answer::Groups(groups)) = &answered {
-                subscriptions.add(groups.iter().map(|status| status.group).collect(), sink);
+            if let Ok(Answer::Rosters(groups)) = &answered {
+                subscriptions.add(groups.iter().flat_map(|roster| &roster.spans).copied().collect(), sink);
             }
             sender
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Rank};
+use crate::roster::Span;
 
 /// The deaths of a group's processes, each once, in the order of the node's notices.
 ///
@@ -95,8 +96,8 @@ struct ReportedDeaths {
 /// One subscription.
 #[derive(Debug)]
 struct Subscription {
-    /// The groups whose deaths it receives: several for a merged group.
-    groups: BTreeSet<GroupId>,
+    /// The processes whose deaths it receives, by the groups that they were started in.
+    spans: Vec<Span>,
     sink: Sink,
 }
 
@@ -110,14 +111,16 @@ pub(super) struct Subscriptions {
 impl Subscriptions {
     /// Adds a subscription that the node has accepted, and delivers the deaths that earlier subscriptions have
     /// received.
-    pub(super) fn add(&mut self, groups: BTreeSet<GroupId>, mut sink: Sink) {
+    pub(super) fn add(&mut self, spans: Vec<Span>, mut sink: Sink) {
+        let groups: BTreeSet<GroupId> = spans.iter().map(|span| span.group).collect();
+        let subscribed = |death: &&Death| spans.iter().any(|span| span.contains(death.member));
         let mut takes = true;
-        for group in &groups {
-            let known = self.known.entry(*group).or_default();
-            takes = takes && known.deaths.iter().all(|death| sink.tell(*death));
+        for group in groups {
+            let known = self.known.entry(group).or_default();
+            takes = takes && known.deaths.iter().filter(subscribed).all(|death| sink.tell(*death));
         }
         if takes {
-            self.subscriptions.push(Subscription { groups, sink });
+            self.subscriptions.push(Subscription { spans, sink });
         }
     }
 
@@ -127,7 +130,8 @@ impl Subscriptions {
         let Some(known) = self.known.get_mut(&group) else { return };
         if known.ranks.insert(death.member.rank) {
             known.deaths.push(death);
-            self.subscriptions.retain_mut(|of| !of.groups.contains(&group) || of.sink.tell(death));
+            let subscribed = |of: &Subscription| of.spans.iter().any(|span| span.contains(death.member));
+            self.subscriptions.retain_mut(|of| !subscribed(of) || of.sink.tell(death));
         }
     }
 }
@@ -147,7 +151,8 @@ mod tests {
     /// The deaths of these groups from now on, and the earlier ones.
     fn subscribed(subscriptions: &mut Subscriptions, groups: &[u32]) -> Receiver<Death> {
         let (sender, deaths) = channel();
-        subscriptions.add(groups.iter().copied().map(GroupId).collect(), Sink::Queue(sender));
+        let spans = groups.iter().map(|group| Span::whole(GroupId(*group))).collect();
+        subscriptions.add(spans, Sink::Queue(sender));
         deaths
     }
 
@@ -181,7 +186,24 @@ mod tests {
         // One that is gone before it is accepted is not kept.
         let (sender, gone) = channel();
         drop(gone);
-        subscriptions.add(BTreeSet::from([GroupId(1)]), Sink::Queue(sender));
+        subscriptions.add(vec![Span::whole(GroupId(1))], Sink::Queue(sender));
         assert_eq!(subscriptions.subscriptions.len(), 2);
+    }
+
+    /// A group that was made of some processes of another one: the deaths of the others are none of its members.
+    #[test]
+    fn a_subscriber_to_some_processes_gets_their_deaths_alone() {
+        let mut subscriptions = Subscriptions::default();
+        let some = |subscriptions: &mut Subscriptions, first| {
+            let (sender, deaths) = channel();
+            let span = Span { group: GroupId(1), first, count: 2 };
+            subscriptions.add(vec![span], Sink::Queue(sender));
+            deaths
+        };
+        let (low, high) = (some(&mut subscriptions, 0), some(&mut subscriptions, 2));
+        [3, 1, 0].into_iter().for_each(|rank| subscriptions.tell(death(1, rank)));
+        assert_eq!((ranks(&low), ranks(&high)), (vec![(1, 1), (1, 0)], vec![(1, 3)]));
+        let (again, all) = (some(&mut subscriptions, 0), subscribed(&mut subscriptions, &[1]));
+        assert_eq!((ranks(&again), ranks(&all)), (vec![(1, 1), (1, 0)], vec![(1, 3), (1, 1), (1, 0)]));
     }
 }

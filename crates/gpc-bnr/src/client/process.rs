@@ -13,10 +13,11 @@ use super::link::Link;
 use super::notices::Sink;
 use super::{ClientError, Deaths, Snapshot, Spawned, TimeLimits, answers};
 use crate::exit::Death;
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{GroupStatus, Identity, Pair, Request};
+use crate::roster::Roster;
 use crate::spec::{OnDeath, Readers, Spec};
 
 /// The variable with the number of the socket to the node.
@@ -168,6 +169,46 @@ impl Process {
 
 /// Groups.
 impl Process {
+    /// Rank of this process in a group that it belongs to.
+    ///
+    /// # Errors
+    /// [`NotMember`](crate::FaultKind::NotMember), [`NoGroup`](crate::FaultKind::NoGroup),
+    /// [`GroupOpen`](crate::FaultKind::GroupOpen).
+    pub fn rank_of(&self, group: GroupId) -> Result<Rank, Fault> {
+        if group == self.group() {
+            return Ok(self.rank());
+        }
+        let rank = self.roster_of(group)?.rank_of(self.member());
+        rank.ok_or_else(|| {
+            let message =
+                format!("{} does not belong to group {group}, so it has no rank there", self.member());
+            Fault::new(FaultKind::NotMember, message)
+        })
+    }
+
+    /// The processes of a group, by rank. A process keeps the name by which it was started in all groups.
+    ///
+    /// # Errors
+    /// [`NoGroup`](crate::FaultKind::NoGroup), [`GroupOpen`](crate::FaultKind::GroupOpen).
+    pub fn members_of(&self, group: GroupId) -> Result<Vec<Member>, Fault> {
+        self.roster_of(group).map(|roster| roster.members().collect())
+    }
+
+    /// The name of a group's own database.
+    ///
+    /// # Errors
+    /// [`NoGroup`](crate::FaultKind::NoGroup), [`GroupOpen`](crate::FaultKind::GroupOpen).
+    pub fn database_of(&self, group: GroupId) -> Result<String, Fault> {
+        if group == self.group() {
+            return Ok(self.database().to_owned());
+        }
+        self.roster_of(group).map(|roster| roster.database)
+    }
+
+    fn roster_of(&self, group: GroupId) -> Result<Roster, Fault> {
+        self.link.ask(&Request::Members(group), self.time_limits.other).and_then(answers::one_roster)
+    }
+
     /// Number of processes of a group. Waits until the group is closed.
     ///
     /// # Errors
@@ -229,18 +270,52 @@ impl Process {
         self.link.ask(&request, self.time_limits.collective).and_then(answers::spawned)
     }
 
-    /// Makes a group of all processes of two groups; `own` is the caller's. Collective over both groups: each member
-    /// passes its own group first. The ranks of the group with the lower number come first.
+    /// Makes a group of all processes of two groups, with a database of its own. The caller belongs to `own`. Collective
+    /// over both groups: each member passes its own group first. The processes of the group with the lower number come
+    /// first, whichever group a caller belongs to; each group keeps its order.
     ///
     /// # Errors
-    /// As [`fence`](Self::fence).
+    /// As [`fence`](Self::fence); [`BadRequest`](crate::FaultKind::BadRequest) if a process belongs to both groups,
+    /// [`TooLarge`](crate::FaultKind::TooLarge).
     pub fn merge(&self, own: GroupId, other: GroupId, limit: Option<Duration>) -> Result<GroupId, Fault> {
         let limit = limit.unwrap_or(self.time_limits.collective);
         let request = Request::Merge { first: own, second: other, limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::group)
     }
 
-    /// Frees the number of a group. An open or merged group is removed now, a running one when its processes have
+    /// Makes a group of those members of a group that pass the same color, with a database of its own. Collective over
+    /// the group, which the caller belongs to. Ranks are in the order of the keys; of equal keys, in that of the old
+    /// ranks. A member without a color takes part, and belongs to no new group: it gets `None`.
+    ///
+    /// # Errors
+    /// As [`fence`](Self::fence); [`TooLarge`](crate::FaultKind::TooLarge).
+    ///
+    /// Source: `MPI_Comm_split`.
+    pub fn split(
+        &self,
+        group: GroupId,
+        color: Option<u32>,
+        key: i32,
+        limit: Option<Duration>,
+    ) -> Result<Option<GroupId>, Fault> {
+        let limit = limit.unwrap_or(self.time_limits.collective);
+        let request = Request::Split { group, color, key, limit: Some(limit) };
+        self.link.ask(&request, limit).and_then(answers::group_if_any)
+    }
+
+    /// Makes a group of the same processes in the same order, with a database of its own. Collective over the group. It
+    /// is a [split](Self::split) in which all members pass the same color and key.
+    ///
+    /// # Errors
+    /// As [`split`](Self::split).
+    pub fn dup(&self, group: GroupId, limit: Option<Duration>) -> Result<GroupId, Fault> {
+        let limit = limit.unwrap_or(self.time_limits.collective);
+        let request = Request::Split { group, color: Some(0), key: 0, limit: Some(limit) };
+        self.link.ask(&request, limit).and_then(answers::group)
+    }
+
+    /// Frees the number of a group. An open group is removed now, and so is one that was made by merge, split or dup,
+    /// with its database: requests that wait for its members fail. Any other group is removed when its processes have
     /// ended.
     ///
     /// # Errors
@@ -250,7 +325,7 @@ impl Process {
     }
 
     /// Kills all processes of a group and their descendants, with SIGTERM and then SIGKILL; waits until none is left. A
-    /// process that kills its own group does not receive the answer.
+    /// process that kills its own group does not receive the answer. Processes die with the group of their start: of a group made by merge, split or dup, the groups of all members are killed.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -274,8 +349,8 @@ impl Process {
         self.link.ask(&Request::Groups, self.time_limits.other).and_then(answers::groups)
     }
 
-    /// Subscribes to the deaths of a group's processes: each once, including those that have already ended. For a
-    /// merged group these are the processes of its parts, by their original names. If a death makes a request fail, its
+    /// Subscribes to the deaths of a group's processes: each once, including those that have already ended. A death
+    /// names the process as it was started, whichever group the subscription is for. If a death makes a request fail, its
     /// notice arrives before that request returns.
     ///
     /// # Errors

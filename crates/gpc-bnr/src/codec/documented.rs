@@ -11,8 +11,9 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
+use crate::order::{Brought, Choice, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
+use crate::roster::{Roster, Span};
 use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
@@ -99,6 +100,7 @@ fn values_stand_as_documented() {
     is(Readers::Rank(7), "3 7w");
     is(meeting(), MEETING);
     is(Purpose::Merge(GroupId(1), GroupId(2)), "3 1w 2w");
+    is(Purpose::Split, "4");
     is(Purpose::Close(GroupId(1)), "2 1w");
     is(Purpose::Open, "1");
     is(Purpose::Fence, "0");
@@ -191,6 +193,8 @@ fn requests_stand_as_documented() {
     is(exchange, &format!("25 {SET} 0 tag data"));
     is(Request::Fetch(member(1, 2)), "26 1w 2w");
     is(Request::Layout(group), "27 4w");
+    is(Request::Members(group), "28 4w");
+    is(Request::Split { group, color: Some(5), key: -6, limit }, "29 4w 1 5w -6w 1 8l");
 }
 
 #[test]
@@ -229,13 +233,17 @@ fn answers_stand_as_documented() {
         pmix: None,
     };
     is(Answer::Layout(layout.into()), "11 4w 0 db 0w 0w 0 0w 0 0");
+    let spans =
+        [(1, 2, 3), (4, 0, 5)].map(|(group, first, count)| Span { group: GroupId(group), first, count });
+    let roster = Roster { group: GroupId(6), database: "db".into(), spans: spans.to_vec() };
+    is(Answer::Rosters(vec![roster]), "12 1w 6w db 2w 1w 2w 3w 4w 0w 5w");
     let states = [
         GroupState::Open,
         GroupState::Starting,
         GroupState::Running,
         GroupState::Killed,
         GroupState::Ended,
-        GroupState::Merged,
+        GroupState::Derived,
     ];
     for (number, state) in states.into_iter().enumerate() {
         is(state, &number.to_string());
@@ -273,7 +281,12 @@ fn orders_and_reports_stand_as_documented() {
     is(Order::Missing { meeting: meeting(), purpose: purpose() }, &format!("19 {MEETING} 1"));
     is(Order::Fetch(member(1, 2)), "20 1w 2w");
     is(Report::Done, "0");
-    is(Report::Entries(Brought::default()), "1 0w 0w 0w");
+    let choices = vec![
+        Choice { member: member(1, 2), color: Some(3), key: -4 },
+        Choice { member: member(1, 3), color: None, key: 5 },
+    ];
+    let words = "1 0w 0w 0w 2w 1w 2w 1 3w -4w 1w 3w 0 5w";
+    is(Report::Entries(Brought::default(), choices), words);
     is(Report::Started(vec![(1, Ok(2)), (3, Err(-4))]), "2 2w 1w 1 2w 3w 0 -4w");
     is(Report::Found(Some(b"value".to_vec())), "3 1 value");
     is(Report::Pairs(vec![pair()]), "4 1w key value");

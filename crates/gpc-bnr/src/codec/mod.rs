@@ -24,7 +24,7 @@ pub use frames::{
 };
 
 /// Version of orders and reports.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Error: the bytes are not a valid encoding.
 pub use chained_gpc::wire::fields::FieldsError as CodecError;

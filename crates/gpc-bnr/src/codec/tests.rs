@@ -13,8 +13,9 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
+use crate::order::{Brought, Choice, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
+use crate::roster::{Roster, Span};
 use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
@@ -152,6 +153,9 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         member().prop_map(Request::Fetch),
         group().prop_map(Request::Layout),
+        group().prop_map(Request::Members),
+        (group(), option::of(any::<u32>()), any::<i32>(), limit())
+            .prop_map(|(group, color, key, limit)| Request::Split { group, color, key, limit }),
     ]
 }
 
@@ -164,7 +168,7 @@ fn group_status() -> impl Strategy<Value = GroupStatus> {
         GroupState::Running,
         GroupState::Killed,
         GroupState::Ended,
-        GroupState::Merged,
+        GroupState::Derived,
     ]);
     (group(), option::of(group()), state, text(), bytes(), time(), vec(member, 0..3)).prop_map(
         |(group, parent, state, database, program, age, members)| GroupStatus {
@@ -222,7 +226,15 @@ fn answer() -> impl Strategy<Value = Answer> {
         vec(group_status(), 0..2).prop_map(Answer::Groups),
         limits().prop_map(Answer::Limits),
         layout().prop_map(|layout| Answer::Layout(layout.into())),
+        vec(roster(), 0..3).prop_map(Answer::Rosters),
     ]
+}
+
+fn roster() -> impl Strategy<Value = Roster> {
+    let members = btree_set((0..3_u32, 0..9_u32), 0..9)
+        .prop_map(|members| members.into_iter().map(|(group, rank)| Member { group: GroupId(group), rank }));
+    let members = members.prop_map(Iterator::collect::<Vec<_>>).prop_shuffle();
+    (group(), text(), members).prop_map(|(group, database, members)| Roster::new(group, database, members))
 }
 
 fn answered() -> impl Strategy<Value = Result<Answer, Fault>> {
@@ -241,6 +253,14 @@ fn brought() -> impl Strategy<Value = Brought> {
     (vec(entry, 0..3), after, bytes()).prop_map(|(entries, after, data)| Brought { entries, after, data })
 }
 
+fn choice() -> impl Strategy<Value = Choice> {
+    (member(), option::of(any::<u32>()), any::<i32>()).prop_map(|(member, color, key)| Choice {
+        member,
+        color,
+        key,
+    })
+}
+
 fn order() -> impl Strategy<Value = Order> {
     let purpose = || {
         prop_oneof![
@@ -248,6 +268,7 @@ fn order() -> impl Strategy<Value = Order> {
             Just(Purpose::Open),
             group().prop_map(Purpose::Close),
             (group(), group()).prop_map(|(first, second)| Purpose::Merge(first, second)),
+            Just(Purpose::Split),
         ]
     };
     let client = prop_oneof![member().prop_map(Client::Process), any::<u64>().prop_map(Client::Tool)];
@@ -294,7 +315,7 @@ fn report() -> impl Strategy<Value = Report> {
     let need = select(vec![PmixNeed::No, PmixNeed::Maybe, PmixNeed::Sure]);
     prop_oneof![
         Just(Report::Done),
-        brought().prop_map(Report::Entries),
+        (brought(), vec(choice(), 0..3)).prop_map(|(brought, choices)| Report::Entries(brought, choices)),
         vec((any::<u32>(), started), 0..4).prop_map(Report::Started),
         vec((vec(any::<u32>(), 0..4), start_error()), 0..3).prop_map(Report::NotStarted),
         option::of(bytes()).prop_map(Report::Found),
@@ -475,6 +496,25 @@ fn the_ranks_of_a_group_have_no_gap() {
     }
     let many = layout(&[(0, 0, u32::MAX), (0, u32::MAX, 1)]);
     assert_eq!(many, Err(CodecError::Field("a group has too many ranks")));
+}
+
+/// Each list of processes has one encoding, and its ranks can be counted.
+#[test]
+fn the_processes_of_a_group_occur_once() {
+    let roster = |spans: &[(u32, u32, u32)]| {
+        let span = |&(group, first, count): &(u32, u32, u32)| Span { group: GroupId(group), first, count };
+        let spans = spans.iter().map(span).collect();
+        let roster = Roster { group: GroupId(9), database: String::new(), spans };
+        decode_down(body(&encode_down(&Down::Answer(0, Ok(Answer::Rosters(vec![roster]))))))
+    };
+    assert!(roster(&[(1, 2, 2), (1, 0, 2), (2, 2, 1)]).is_ok() && roster(&[]).is_ok());
+    for (spans, why) in [
+        (&[(1, 0, 0)][..], "a span of ranks has none, or too many"),
+        (&[(1, 0, 2), (1, 2, 1)], "a span of ranks continues the one before"),
+        (&[(1, 0, 2), (2, 0, 1), (1, 1, 2)], "a process occurs twice in a group"),
+    ] {
+        assert_eq!(roster(spans), Err(CodecError::Field(why)));
+    }
 }
 
 #[test]

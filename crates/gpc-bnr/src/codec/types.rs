@@ -8,8 +8,9 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report, Stamp};
+use crate::order::{Brought, Choice, Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
+use crate::roster::{Roster, Span, check_spans};
 use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
@@ -154,6 +155,24 @@ impl Coded for Layout {
     }
 }
 
+record!(Span { group, first, count });
+
+/// Decoding checks the spans, so that users of a roster may rely on what it promises.
+impl Coded for Roster {
+    fn put(&self, out: &mut Writer) {
+        self.group.put(out);
+        self.database.put(out);
+        self.spans.put(out);
+    }
+
+    fn get(bytes: &mut Fields<'_>) -> Result<Roster, CodecError> {
+        let roster =
+            Roster { group: Coded::get(bytes)?, database: Coded::get(bytes)?, spans: Coded::get(bytes)? };
+        check_spans(&roster.spans).map_err(CodecError::Field)?;
+        Ok(roster)
+    }
+}
+
 choice!(Client, "there is no such client", {
     0 = Process(member),
     1 = Tool(number),
@@ -187,6 +206,8 @@ choice!(Request, "there is no such request", {
     25 = Exchange { over, limit, tag, data },
     26 = Fetch(member),
     27 = Layout(group),
+    28 = Members(group),
+    29 = Split { group, color, key, limit },
 });
 
 record!(MemberStatus { rank, node, pid, death });
@@ -196,7 +217,7 @@ choice!(GroupState, "a group is in no such state", {
     2 = Running,
     3 = Killed,
     4 = Ended,
-    5 = Merged,
+    5 = Derived,
 });
 record!(GroupStatus { group, parent, state, database, program, age, members });
 record!(Identity { member, size, parent, database, spec, neighbours });
@@ -213,6 +234,7 @@ choice!(Answer, "there is no such answer", {
     9 = Groups(groups),
     10 = Limits(limits),
     11 = Layout(layout),
+    12 = Rosters(rosters),
 });
 record!(Limits {
     key,
@@ -236,9 +258,11 @@ choice!(Purpose, "a meeting has no such purpose", {
     1 = Open,
     2 = Close(group),
     3 = Merge(first, second),
+    4 = Split,
 });
 record!(Stamp { clock, member, number });
 record!(Entry { database, pair, stamp });
+record!(Choice { member, color, key });
 record!(Brought { entries, after, data });
 choice!(Order, "there is no such order", {
     0 = Begin { nodes, limits },
@@ -265,7 +289,7 @@ choice!(Order, "there is no such order", {
 });
 choice!(Report, "there is no such report", {
     0 = Done,
-    1 = Entries(brought),
+    1 = Entries(brought, choices),
     2 = Started(ranks),
     3 = Found(value),
     4 = Pairs(pairs),

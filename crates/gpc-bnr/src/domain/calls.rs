@@ -72,7 +72,7 @@ impl Domain {
             Continuation::Killed(group) => self.part_killed(group),
             Continuation::Destroyed(name) => self.database_destroyed(&name),
             Continuation::Forget(group) => self.forget_now(group),
-            Continuation::Merged(group) => self.merged_known(group),
+            Continuation::Announced(groups) => self.derived_known(&groups),
         }
     }
 

@@ -9,7 +9,7 @@ use super::events::{CallNumber, Serial, Token};
 use super::timers::TimerKey;
 use crate::fault::{Fault, FaultKind};
 use crate::names::Member;
-use crate::order::{Brought, Meeting, Purpose};
+use crate::order::{Brought, Choice, Meeting, Purpose};
 use crate::request::Answer;
 
 /// All collective requests at this node.
@@ -53,6 +53,8 @@ pub(super) struct Waiter {
     pub(super) limit: TimerKey,
     /// The data that it carries; it gets those of all members.
     pub(super) data: Option<Vec<u8>>,
+    /// Its part in a split.
+    pub(super) choice: Option<Choice>,
 }
 
 /// State of a collective request at its coordinator.
@@ -64,9 +66,11 @@ pub(super) struct Collection {
     /// The call that waits for the members at other nodes.
     pub(super) call: Option<CallNumber>,
     /// The reports of the other nodes, which arrive together.
-    pub(super) replies: Option<BTreeMap<Id, Brought>>,
+    pub(super) replies: Option<BTreeMap<Id, (Brought, Vec<Choice>)>>,
     /// The collected puts, once all members have arrived and the purpose is being carried out.
     pub(super) acting: Option<Brought>,
+    /// The collected choices of a split, until it is carried out.
+    pub(super) choices: Vec<Choice>,
     /// The fault after a passed time limit; the request fails once the missing members are known.
     pub(super) late: Option<Fault>,
 }
@@ -117,6 +121,7 @@ fn name_of(purpose: &Purpose) -> String {
         Purpose::Open => "open a group".into(),
         Purpose::Close(group) => format!("close {group}"),
         Purpose::Merge(first, second) => format!("merge {first} and {second}"),
+        Purpose::Split => "split the group".into(),
     }
 }
 

@@ -101,6 +101,7 @@ impl Domain {
             call: None,
             replies: alone.then(BTreeMap::new),
             acting: None,
+            choices: Vec::new(),
             late: None,
         }))
     }
@@ -111,8 +112,8 @@ impl Domain {
         collection.call = None;
         let mut replies = BTreeMap::new();
         for (id, report) in reports {
-            if let Ok(Report::Entries(brought)) = report {
-                replies.insert(id, brought);
+            if let Ok(Report::Entries(brought, choices)) = report {
+                replies.insert(id, (brought, choices));
             }
         }
         let me = self.settings.me;
@@ -137,15 +138,16 @@ impl Domain {
         {
             return;
         }
-        let mut all = Brought::default();
+        let (mut all, mut all_choices) = (Brought::default(), Vec::new());
         for id in &collection.nodes {
-            let Brought { entries, after, data } = match replies.get(id) {
+            let (Brought { entries, after, data }, choices) = match replies.get(id) {
                 Some(theirs) => theirs.clone(),
                 None => self.brought_here(meeting),
             };
             all.entries.extend(entries);
             all.after.extend(after);
             all.data.extend(data);
+            all_choices.extend(choices);
         }
         let limits = &self.settings.limits;
         let room = self.databases.has_room(&all.entries, limits).and_then(|()| check_data(&all.data, limits));
@@ -155,6 +157,7 @@ impl Domain {
         let purpose = collection.purpose.clone();
         if let Some(collection) = self.collective.collections.get_mut(meeting) {
             collection.acting = Some(all);
+            collection.choices = all_choices;
         }
         self.act(meeting, purpose);
     }
@@ -166,7 +169,15 @@ impl Domain {
             Purpose::Fence => return self.acted(meeting, Ok(Answer::Done)),
             Purpose::Open => Request::Open { over, limit: None },
             Purpose::Close(group) => Request::Close { over, group, limit: None },
-            Purpose::Merge(first, second) => Request::Merge { first, second, limit: None },
+            // The head coordinates these.
+            Purpose::Merge(first, second) => {
+                let formed = self.merge_groups(first, second);
+                return self.acted(meeting, formed);
+            }
+            Purpose::Split => {
+                let formed = self.split_group(meeting);
+                return self.acted(meeting, formed);
+            }
         };
         self.ask_head(Requester::Meeting(meeting.clone()), client, request);
     }
@@ -222,12 +233,14 @@ impl Domain {
         if let Some(epochs) = self.collective.epochs.of_meeting(meeting) {
             epochs.finish(meeting.epoch, outcome.as_ref().err());
         }
-        let merged = match (&purpose, &outcome) {
-            (Purpose::Merge(..), Ok((_, Answer::Group(group)))) => Continuation::Merged(*group),
+        let announced = match &outcome {
+            Ok((_, Answer::Rosters(groups))) => {
+                Continuation::Announced(groups.iter().map(|roster| roster.group).collect())
+            }
             _ => Continuation::Nothing,
         };
         let order = Order::Release { meeting: meeting.clone(), deaths, outcome: outcome.clone() };
-        self.deliver(nodes, order, merged);
+        self.deliver(nodes, order, announced);
         self.release(meeting, &[], outcome);
     }
 

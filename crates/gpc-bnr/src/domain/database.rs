@@ -207,6 +207,10 @@ pub(super) fn check_length(what: &str, bytes: &[u8], most: usize) -> Result<(), 
     Err(Fault::new(FaultKind::TooLarge, message))
 }
 
+/// Most requests of removed groups that later ones of a process name: groups that are freed while a release is in
+/// transit.
+const REMOVED_MAX: usize = 16;
+
 /// Puts of a process that some set has not received yet; of each key only the last one.
 ///
 /// A put is retained until the process's whole group has received it, and each other set that the process has fenced
@@ -258,11 +262,17 @@ impl Log {
     }
 
     /// A collective request has distributed all puts before a mark. `own` is the process's group: what all nodes of the
-    /// group have received, the nodes of its subsets have received.
-    pub(super) fn brought(&mut self, meeting: &Meeting, mark: u64, own: &Set) {
-        let set = &meeting.set;
+    /// group have received, the nodes of the sets `within` it have received.
+    pub(super) fn brought(
+        &mut self,
+        meeting: &Meeting,
+        mark: u64,
+        own: GroupId,
+        within: impl Fn(&Set) -> bool,
+    ) {
+        let (set, own) = (&meeting.set, &Set::Group(own));
         if !self.after.is_empty() || self.since(set, mark).next().is_some() {
-            let covered = |of: &Set| of == set || set == own && is_within(of, own);
+            let covered = |of: &Set| of == set || set == own && within(of);
             self.after.retain(|before| !covered(&before.set));
             self.after.insert(meeting.clone());
         }
@@ -270,14 +280,31 @@ impl Log {
         self.marks.entry(set.clone()).or_default();
         let to_all = set == own;
         for (of, known) in &mut self.marks {
-            if of == set || to_all && is_within(of, own) {
+            if of == set || to_all && within(of) {
                 *known = (*known).max(mark);
             }
         }
+        self.drop_brought();
+    }
+
+    /// Drops the puts that all sets have received.
+    fn drop_brought(&mut self) {
         let all_have = self.marks.values().copied().min().unwrap_or_default();
         let kept = self.puts.split_off(&all_have);
         for entry in std::mem::replace(&mut self.puts, kept).into_values() {
             self.forget_key(&entry);
+        }
+    }
+
+    /// A group was removed: it fences no more. Its last request stays in `after` for a while, since its release may be
+    /// in transit.
+    pub(super) fn forget(&mut self, group: GroupId, is_removed: impl Fn(GroupId) -> bool) {
+        self.marks.remove(&Set::Group(group));
+        self.drop_brought();
+        let removed = |meeting: &&Meeting| matches!(meeting.set, Set::Group(group) if is_removed(group));
+        let removed: Vec<Meeting> = self.after.iter().filter(removed).cloned().collect();
+        for before in removed.iter().rev().skip(REMOVED_MAX) {
+            self.after.remove(before);
         }
     }
 
@@ -304,14 +331,6 @@ impl Log {
     }
 }
 
-/// Whether all members of a set belong to a group.
-fn is_within(set: &Set, own: &Set) -> bool {
-    match (set, own) {
-        (Set::Members(members), Set::Group(group)) => members.iter().all(|member| member.group == *group),
-        _ => set == own,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -332,7 +351,15 @@ mod tests {
         entries.map(|entry| String::from_utf8_lossy(&entry.pair.key).into_owned()).collect()
     }
 
-    const OWN: Set = Set::Group(GroupId(1));
+    const GROUP: GroupId = GroupId(1);
+    const OWN: Set = Set::Group(GROUP);
+
+    fn is_within(set: &Set) -> bool {
+        match set {
+            Set::Members(members) => members.iter().all(|member| member.group == GROUP),
+            Set::Group(group) => *group == GROUP,
+        }
+    }
 
     fn meeting(set: &Set) -> Meeting {
         Meeting { set: set.clone(), tag: Vec::new(), epoch: 0 }
@@ -347,11 +374,11 @@ mod tests {
         let mut log = Log::default();
         log.put("d", pair("a", "1"), stamp(0, 0, 0));
         let few = some(&[0, 1]);
-        log.brought(&meeting(&few), log.mark(), &OWN);
+        log.brought(&meeting(&few), log.mark(), GROUP, is_within);
         log.put("d", pair("b", "1"), stamp(0, 0, 0));
         assert_eq!(keys(log.since(&few, log.mark())), ["b"]);
         assert_eq!(keys(log.since(&OWN, log.mark())), ["a", "b"]);
-        log.brought(&meeting(&OWN), log.mark(), &OWN);
+        log.brought(&meeting(&OWN), log.mark(), GROUP, is_within);
         assert_eq!(keys(log.since(&OWN, log.mark())), Vec::<String>::new());
         assert_eq!(keys(log.since(&few, log.mark())), Vec::<String>::new());
         assert!(log.puts.is_empty() && log.last.is_empty());
@@ -364,11 +391,11 @@ mod tests {
         );
         let mut log = Log::default();
         log.put("d", pair("a", "1"), stamp(0, 0, 0));
-        log.brought(&meeting(&other), log.mark(), &OWN);
+        log.brought(&meeting(&other), log.mark(), GROUP, is_within);
         log.put("d", pair("a", "2"), stamp(0, 0, 0));
-        log.brought(&meeting(&OWN), log.mark(), &OWN);
+        log.brought(&meeting(&OWN), log.mark(), GROUP, is_within);
         assert_eq!(keys(log.since(&other, log.mark())), ["a"]);
-        log.brought(&meeting(&other), log.mark(), &OWN);
+        log.brought(&meeting(&other), log.mark(), GROUP, is_within);
         assert!(log.puts.is_empty() && log.last.is_empty());
     }
 
@@ -379,7 +406,7 @@ mod tests {
         let mark = log.mark();
         log.put("d", pair("b", "1"), stamp(0, 0, 0));
         assert_eq!(keys(log.since(&OWN, mark)), ["a"]);
-        log.brought(&meeting(&OWN), mark, &OWN);
+        log.brought(&meeting(&OWN), mark, GROUP, is_within);
         assert_eq!(keys(log.since(&OWN, log.mark())), ["b"]);
     }
 

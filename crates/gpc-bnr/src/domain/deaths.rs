@@ -13,6 +13,7 @@ use crate::fault::Fault;
 use crate::names::{GroupId, Member};
 use crate::order::Order;
 use crate::request::{Answer, Client};
+use crate::roster::Span;
 use crate::spec::{Layout, OnDeath};
 
 impl Domain {
@@ -43,6 +44,7 @@ impl Domain {
             self.lost_processes_end(*group);
             self.drop_database_if_over(*group);
             self.group_died(*group);
+            self.derived_died(*group);
         }
         if !groups.is_empty() {
             self.meetings_after_deaths();
@@ -55,7 +57,8 @@ impl Domain {
 
     fn notice(&mut self, death: &Death) {
         let Some(clients) = self.deaths.subscribers.get(&death.member.group) else { return };
-        for client in clients {
+        let takes = |spans: &Vec<Span>| spans.iter().any(|span| span.contains(death.member));
+        for (client, _) in clients.iter().filter(|(_, spans)| takes(spans)) {
             self.outputs.push_back(Output::Notice { client: *client, death: *death });
         }
     }
@@ -140,35 +143,46 @@ impl Domain {
         deaths.filter(|death| known.is_none_or(|known| !known.has(death.member.rank))).collect()
     }
 
-    /// The head has returned the groups whose deaths a subscriber receives. Answers with the groups, then sends the
-    /// deaths so far.
+    /// The head has returned the processes whose deaths a subscriber receives. Passes them on, then sends the deaths so
+    /// far.
     pub(super) fn subscribe(&mut self, client: Client, serial: Serial, result: Result<Answer, Fault>) {
         let groups = match result {
-            Ok(Answer::Groups(groups)) => groups,
+            Ok(Answer::Rosters(groups)) => groups,
             Ok(_) => Vec::new(),
             Err(fault) => return self.answer(client, serial, Err(fault)),
         };
         if !self.pending.contains(client, serial) {
             return;
         }
-        self.answer(client, serial, Ok(Answer::Groups(groups.clone())));
-        groups.iter().for_each(|status| self.add_subscriber(status.group, client));
+        self.answer(client, serial, Ok(Answer::Rosters(groups.clone())));
+        groups.iter().flat_map(|roster| &roster.spans).for_each(|span| self.add_subscriber(*span, client));
     }
 
     /// A process of a group has spawned another one: tools that watch the first watch the second from its start on, so
     /// they learn of deaths in their order.
     pub(super) fn watch_spawned(&mut self, parent: GroupId, group: GroupId) {
-        let watching = self.deaths.subscribers.get(&parent).into_iter().flatten();
+        let watching = self.deaths.subscribers.get(&parent).into_iter().flat_map(|clients| clients.keys());
         let tools: Vec<Client> =
             watching.filter(|client| matches!(client, Client::Tool(_))).copied().collect();
-        tools.into_iter().for_each(|tool| self.add_subscriber(group, tool));
+        tools.into_iter().for_each(|tool| self.add_subscriber(Span::whole(group), tool));
     }
 
-    /// Sends a new subscriber the deaths so far.
-    fn add_subscriber(&mut self, group: GroupId, client: Client) {
-        let fresh = self.deaths.subscribers.entry(group).or_default().insert(client);
-        let deaths = self.deaths.known.get(&group).filter(|_| fresh);
-        for death in deaths.into_iter().flat_map(GroupDeaths::iter) {
+    /// Adds a subscription to the deaths in a span, and sends those so far that the client has not received.
+    fn add_subscriber(&mut self, span: Span, client: Client) {
+        let of_group = self.deaths.subscribers.entry(span.group).or_default();
+        let spans = of_group.entry(client).or_default();
+        let covers =
+            |one: &Span, other: &Span| one.first <= other.first && one.ranks().end >= other.ranks().end;
+        if spans.iter().any(|known| covers(known, &span)) {
+            return;
+        }
+        let before = spans.clone();
+        spans.retain(|known| !covers(&span, known));
+        spans.push(span);
+        let deaths = self.deaths.known.get(&span.group).into_iter().flat_map(GroupDeaths::iter);
+        let is_new =
+            |member: Member| span.contains(member) && !before.iter().any(|known| known.contains(member));
+        for death in deaths.filter(|death| is_new(death.member)) {
             self.outputs.push_back(Output::Notice { client, death: *death });
         }
     }
@@ -179,12 +193,15 @@ impl Domain {
         self.outputs.push_back(Output::Forgotten(group));
         self.deaths.known.remove(&group);
         self.deaths.subscribers.remove(&group);
-        self.merged.remove(&group);
+        self.rosters.remove(&group);
         self.collective.epochs.forget(group);
+        let forgotten = &self.local.forgotten;
+        let processes = self.local.groups.values_mut().flat_map(|here| here.processes.values_mut());
+        processes.for_each(|process| process.log.forget(group, |group| forgotten.contains(group)));
+        let database = self.database_of(group);
+        self.destroyed_here(&database);
         if let Some(local_group) = self.local.groups.get(&group) {
-            let (database, emptied) = (local_group.layout.database.clone(), local_group.emptied);
-            self.destroyed_here(&database);
-            if emptied {
+            if local_group.emptied {
                 self.local.groups.remove(&group);
             } else {
                 // What its processes have left behind is killed first.

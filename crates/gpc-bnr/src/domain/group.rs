@@ -39,8 +39,8 @@ pub(super) enum Stage {
     Starting,
     Running,
     Killed,
-    Merged {
-        parts: (GroupId, GroupId),
+    /// It was made of members of other groups.
+    Derived {
         /// Whether the nodes of its members know it.
         announced: bool,
     },
@@ -125,10 +125,10 @@ impl Group {
 
     pub(super) fn state(&self) -> GroupState {
         match self.stage {
-            Stage::Merged { .. } => GroupState::Merged,
             Stage::Open(_) => GroupState::Open,
             Stage::Starting => GroupState::Starting,
             _ if self.over => GroupState::Ended,
+            Stage::Derived { .. } => GroupState::Derived,
             Stage::Running => GroupState::Running,
             Stage::Killed => GroupState::Killed,
         }

@@ -1,4 +1,4 @@
-//! Groups at the head: open, spawn, close, start, kill, merge, free.
+//! Groups at the head: open, spawn, close, start, kill, free.
 //!
 //! Source: BNR, "creating groups", "Process groups".
 
@@ -38,7 +38,7 @@ impl Domain {
         head.and_then(|head| head.groups.get(&group)).ok_or_else(|| no_group(group))
     }
 
-    fn group_mut(&mut self, group: GroupId) -> Result<&mut Group, Fault> {
+    pub(super) fn group_mut(&mut self, group: GroupId) -> Result<&mut Group, Fault> {
         let head = self.head.as_mut();
         head.and_then(|head| head.groups.get_mut(&group)).ok_or_else(|| no_group(group))
     }
@@ -133,7 +133,7 @@ impl Domain {
         self.start(requester, number);
     }
 
-    fn remove_group(&mut self, group: GroupId) -> Option<Group> {
+    pub(super) fn remove_group(&mut self, group: GroupId) -> Option<Group> {
         self.head.as_mut()?.groups.remove(&group)
     }
 
@@ -409,7 +409,7 @@ impl Domain {
         };
         match known.stage {
             Stage::Open(_) => self.settle(requester, Err(group_open(group))),
-            Stage::Merged { .. } => self.kill_merged(group, requester),
+            Stage::Derived { .. } => self.kill_derived(group, requester),
             Stage::Starting => {
                 known.kill.doomed = true;
                 known.kill.killers.push(requester);
@@ -421,15 +421,6 @@ impl Domain {
                 }
             }
         }
-    }
-
-    fn kill_merged(&mut self, group: GroupId, requester: Requester) {
-        let bases = self.bases(group);
-        let Some(head) = self.head.as_mut() else { return };
-        let number = head.next_joined;
-        head.next_joined += 1;
-        head.joined.insert(number, (requester, bases.len()));
-        bases.into_iter().for_each(|base| self.kill_group(base, Requester::Joined(number)));
     }
 
     /// One of several awaited groups is done. A group that no longer exists counts as killed.
@@ -545,83 +536,46 @@ impl Domain {
                 self.forget_everywhere(group);
                 sizes.into_iter().for_each(|requester| self.settle(requester, Err(no_group(group))));
             }
-            Stage::Merged { .. } => self.free_merged(group),
+            Stage::Derived { .. } => self.forget_everywhere(group),
             _ => self.forget_if_over(group),
         }
         Ok(Answer::Done)
     }
 
-    /// A merged group stays as long as it is part of another one.
-    fn free_merged(&mut self, group: GroupId) {
-        let mut freed = vec![group];
-        // Terminates: each group is removed once.
-        while let Some(group) = freed.pop() {
-            let needed = self.merged.values().any(|(first, second)| *first == group || *second == group);
-            let parts = match self.group(group) {
-                Ok(Group { freed: true, stage: Stage::Merged { parts, .. }, .. }) if !needed => *parts,
-                _ => continue,
-            };
-            self.forget_everywhere(group);
-            freed.extend([parts.0, parts.1]);
-        }
-    }
-
-    /// All members of a merge have arrived.
-    pub(super) fn merge_groups(&mut self, first: GroupId, second: GroupId) -> Result<GroupId, Fault> {
-        let parent = self.group(first)?.parent;
-        self.group(second)?;
-        let stage = Stage::Merged { parts: (first, second), announced: false };
-        let group = self.new_group(Group::new(stage, parent, OnDeath::default(), self.now))?;
-        self.merged.insert(group, (first, second));
-        Ok(group)
-    }
-
-    /// The nodes of a merged group know it.
-    pub(super) fn merged_known(&mut self, group: GroupId) {
-        if let Ok(Group { stage: Stage::Merged { announced, .. }, .. }) = self.group_mut(group) {
-            *announced = true;
-        }
-        self.retry_waiting();
-    }
-
     pub(super) fn all_status(&self) -> Vec<GroupStatus> {
         let groups = self.head.iter().flat_map(|head| head.groups.keys());
-        groups.take(SHOWN_MAX).filter_map(|group| self.status(*group, true).ok()).collect()
+        groups.take(SHOWN_MAX).filter_map(|group| self.status(*group).ok()).collect()
     }
 
     /// The status of a group and of its processes.
-    pub(super) fn status(&self, group: GroupId, with_members: bool) -> Result<GroupStatus, Fault> {
+    pub(super) fn status(&self, group: GroupId) -> Result<GroupStatus, Fault> {
         let known = self.group(group)?;
-        let mut members = Vec::new();
-        if with_members {
-            self.bases(group).into_iter().for_each(|base| self.add_members(base, &mut members));
-        }
+        let members = self.member_status(group);
         let specs = known.layout.as_ref().map_or(&known.plan.specs, |layout| &layout.specs);
         Ok(GroupStatus {
             group,
             parent: known.parent,
             state: known.state(),
-            database: known.layout.as_ref().map(|layout| layout.database.clone()).unwrap_or_default(),
+            database: self.roster_of(group).map(|roster| roster.database).unwrap_or_default(),
             program: specs.first().map(|spec| spec.program.clone()).unwrap_or_default(),
             age: self.now.saturating_sub(known.began),
             members,
         })
     }
 
-    fn add_members(&self, base: GroupId, members: &mut Vec<MemberStatus>) {
-        let Ok(known) = self.group(base) else { return };
-        let Some(layout) = &known.layout else { return };
-        let deaths = self.deaths.known.get(&base);
-        for block in &layout.blocks {
-            for rank in block.first..block.first + block.count {
-                members.push(MemberStatus {
-                    // In a merged group, the second part's processes follow the first part's.
-                    rank: Rank::try_from(members.len()).unwrap_or(Rank::MAX),
-                    node: block.node,
-                    pid: known.start.pids.get(&rank).copied(),
-                    death: deaths.and_then(|deaths| deaths.get(rank)).copied(),
-                });
-            }
-        }
+    /// The status of the processes of a group that was started, or made of members of others.
+    fn member_status(&self, group: GroupId) -> Vec<MemberStatus> {
+        let Some(roster) = self.roster_of(group) else { return Vec::new() };
+        let status = |(rank, member): (Rank, Member)| {
+            let (known, deaths) = (self.group(member.group).ok(), self.deaths.known.get(&member.group));
+            Some(MemberStatus {
+                rank,
+                node: self.layout(member.group)?.node_of(member.rank)?,
+                pid: known.and_then(|known| known.start.pids.get(&member.rank).copied()),
+                death: deaths.and_then(|deaths| deaths.get(member.rank)).copied(),
+            })
+        };
+        // Processes of a group that was forgotten have no status.
+        (0..).zip(roster.members()).filter_map(status).collect()
     }
 }

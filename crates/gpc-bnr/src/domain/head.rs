@@ -43,7 +43,7 @@ impl Head {
     /// Whether all nodes of a group's processes know it.
     pub(super) fn is_announced(&self, group: GroupId) -> bool {
         self.groups.get(&group).is_none_or(|group| {
-            !matches!(group.stage, Stage::Open(_) | Stage::Starting | Stage::Merged { announced: false, .. })
+            !matches!(group.stage, Stage::Open(_) | Stage::Starting | Stage::Derived { announced: false })
         })
     }
 

@@ -1,12 +1,13 @@
 //! Requests that the head serves, for clients at any node.
 
-use super::faults::{no_database, no_group};
+use super::faults::{group_open, no_database};
 use super::group::{Group, Stage};
 use super::pending::Requester;
 use super::{Domain, Output};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Set};
 use crate::request::{Answer, Client, Pair, Request};
+use crate::roster::{Roster, Span};
 use crate::spec::OnDeath;
 
 impl Domain {
@@ -25,15 +26,15 @@ impl Domain {
             Request::SpawnMultiple { specs, preputs, on_death, input } => {
                 return self.spawn_multiple(requester, client, (specs, preputs), on_death, input);
             }
-            Request::Merge { first, second, .. } => self.merge_groups(first, second).map(Answer::Group),
             Request::Free(group) => self.free(group),
             Request::Kill(group) => {
                 self.report_kill(client, group);
                 return self.kill_group(group, requester);
             }
-            Request::Status(group) => self.status(group, true).map(|status| Answer::Groups(vec![status])),
+            Request::Status(group) => self.status(group).map(|status| Answer::Groups(vec![status])),
             Request::Groups => Ok(Answer::Groups(self.all_status())),
-            Request::Subscribe(group) => self.subscribed_groups(group),
+            Request::Subscribe(group) => self.subscribed(group),
+            Request::Members(group) => self.members(client, group),
             Request::Abort { code, message } => self.aborted(client, code, message),
             Request::Create(name) => self.create_database(name).map(Answer::Name),
             Request::Destroy(name) => return self.destroy_database(requester, &name),
@@ -50,6 +51,8 @@ impl Domain {
             | Request::Finalize
             | Request::Fence { .. }
             | Request::Exchange { .. }
+            | Request::Merge { .. }
+            | Request::Split { .. }
             | Request::Limits => {
                 Err(Fault::new(FaultKind::Unsupported, "that is asked of a process's own node"))
             }
@@ -59,19 +62,16 @@ impl Domain {
 
     /// Number of processes of a group. `None` while the group is open: the receiver is queued.
     fn size(&mut self, requester: &Requester, group: GroupId) -> Option<Result<u64, Fault>> {
-        let mut size = 0;
-        for base in self.bases(group) {
-            let known = self.head.as_mut().and_then(|head| head.groups.get_mut(&base));
-            let Some(known) = known else { return Some(Err(no_group(base))) };
-            match &known.layout {
-                Some(layout) => size += u64::from(layout.size()),
-                None => {
-                    known.sizes.push(requester.clone());
-                    return None;
-                }
-            }
+        if let Some(roster) = self.roster_of(group) {
+            return Some(Ok(roster.size()));
         }
-        Some(Ok(size))
+        match self.group_mut(group) {
+            Ok(known) => {
+                known.sizes.push(requester.clone());
+                None
+            }
+            Err(fault) => Some(Err(fault)),
+        }
     }
 
     fn aborted(&mut self, client: Client, code: u8, message: String) -> Result<Answer, Fault> {
@@ -83,10 +83,23 @@ impl Domain {
         Ok(Answer::Done)
     }
 
-    /// The status, without processes, of the groups whose deaths a subscriber to a group receives.
-    fn subscribed_groups(&self, group: GroupId) -> Result<Answer, Fault> {
-        let bases = self.bases(group).into_iter();
-        bases.map(|base| self.status(base, false)).collect::<Result<_, _>>().map(Answer::Groups)
+    /// The processes of a group, for a client at any node.
+    fn members(&self, client: Client, group: GroupId) -> Result<Answer, Fault> {
+        let roster = self.group(group).and_then(|_| self.roster_of(group).ok_or_else(|| group_open(group)));
+        roster.map(|roster| Answer::Rosters(vec![roster])).map_err(|mut fault| {
+            if let Client::Process(member) = client {
+                fault.message = format!("{member} asks for the processes of {group}: {}", fault.message);
+            }
+            fault
+        })
+    }
+
+    /// The processes whose deaths a subscriber to a group receives.
+    fn subscribed(&self, group: GroupId) -> Result<Answer, Fault> {
+        self.group(group)?;
+        // Processes may still be spawned into an open group.
+        let whole = || Roster { group, database: String::new(), spans: vec![Span::whole(group)] };
+        Ok(Answer::Rosters(vec![self.roster_of(group).unwrap_or_else(whole)]))
     }
 
     /// A node's first put into a database that it has no copy of.
@@ -121,7 +134,7 @@ impl Domain {
 
     fn open_group(&mut self, over: Set) -> Result<GroupId, Fault> {
         let parent = match &over {
-            Set::Group(group) => self.bases(*group).first().copied(),
+            Set::Group(group) => self.spans(*group).first().map(|span| span.group),
             Set::Members(members) => members.first().map(|member| member.group),
         };
         let stage = Stage::Open(Some(over));

@@ -23,6 +23,7 @@ impl Domain {
         let processes = || groups().flat_map(|group| group.processes.values());
         let forgotten =
             self.deaths.known.keys().chain(self.deaths.subscribers.keys()).chain(local.groups.keys());
+        let forgotten = forgotten.chain(self.rosters.keys());
         let mut held = vec![
             ("requests of clients", self.pending.requests.values().map(|serials| serials.len()).sum()),
             ("orders to this node", orders.count()),
@@ -54,7 +55,7 @@ impl Domain {
     }
 
     fn ended_subscribers(&self) -> usize {
-        let subscribers = self.deaths.subscribers.values().flatten();
+        let subscribers = self.deaths.subscribers.values().flat_map(|clients| clients.keys());
         let ended = |client: &&Client| match client {
             Client::Process(member) => !self.is_alive_here(*member),
             Client::Tool(_) => false,
@@ -79,9 +80,7 @@ impl Domain {
         let ended = |name: &&str| {
             let number = name.strip_prefix(&prefix).and_then(|number| number.parse().ok());
             number.is_some()
-                && !groups().any(|group| {
-                    !group.over && group.layout.as_ref().is_some_and(|layout| Some(layout.group.0) == number)
-                })
+                && !head.groups.iter().any(|(group, known)| !known.over && Some(group.0) == number)
         };
         vec![
             ("groups that wait for the nodes", head.queued.len()),

@@ -1,11 +1,12 @@
 //! Deaths that this node has learned, and the receivers of their notices.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::events::CallNumber;
 use crate::exit::Death;
 use crate::names::{GroupId, Rank};
 use crate::request::Client;
+use crate::roster::Span;
 
 /// The deaths of all groups.
 #[derive(Default, Debug)]
@@ -14,8 +15,8 @@ pub(super) struct Deaths {
     pub(super) known: BTreeMap<GroupId, GroupDeaths>,
     /// Deaths that are yet to be passed on.
     pub(super) undelivered: UndeliveredDeaths,
-    /// Local clients that receive notices, by group.
-    pub(super) subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
+    /// Local clients that receive notices, by the group of the dead: of the ranks in these spans.
+    pub(super) subscribers: BTreeMap<GroupId, BTreeMap<Client, Vec<Span>>>,
 }
 
 /// Deaths that this node has not passed on yet: those of its own processes to the head, and at the head those of all
@@ -56,8 +57,12 @@ impl GroupDeaths {
         self.places.get(&rank).and_then(|place| self.deaths.get(*place))
     }
 
-    pub(super) fn all_numbered(&self) -> &[(u64, Death)] {
-        &self.deaths
+    /// The deaths of a span of ranks, each with its number.
+    pub(super) fn numbered_in(&self, span: &Span) -> Vec<(u64, Death)> {
+        if (span.count as usize) < self.deaths.len() {
+            return span.ranks().filter_map(|rank| self.numbered(rank)).copied().collect();
+        }
+        self.deaths.iter().filter(|(_, death)| span.contains(death.member)).copied().collect()
     }
 
     pub(super) fn has(&self, rank: Rank) -> bool {

@@ -7,6 +7,7 @@ use super::database::Log;
 use super::events::Token;
 use super::ids::RecentGroups;
 use crate::names::{GroupId, Member, Rank};
+use crate::roster::Span;
 use crate::spec::Layout;
 
 /// All groups at this node.
@@ -20,6 +21,8 @@ pub(super) struct Local {
     pub(super) doomed: RecentGroups,
     /// Groups that were removed: delayed messages about them are ignored.
     pub(super) forgotten: RecentGroups,
+    /// Groups whose databases were removed: what a fence brings late is dropped.
+    pub(super) without_database: RecentGroups,
 }
 
 /// A group with processes here.
@@ -76,6 +79,14 @@ impl Local {
 }
 
 impl LocalGroup {
+    /// Number of processes here whose ranks are in a span.
+    pub(super) fn count_in(&self, span: &Span) -> usize {
+        if span.first == 0 && span.count >= self.layout.size() {
+            return self.processes.len();
+        }
+        self.processes.range(span.ranks()).count()
+    }
+
     /// Whether its processes are being killed, or have been.
     pub(super) fn is_killed(&self) -> bool {
         self.killing || self.emptied

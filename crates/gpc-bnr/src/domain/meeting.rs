@@ -1,9 +1,9 @@
-//! Collective requests (fence, open, close, merge) at the nodes of their members.
+//! Collective requests (fence, open, close, merge, split) at the nodes of their members.
 //!
 //! The k-th requests of all members over a set and tag form one collective request, a [`Meeting`]. A node replies to
 //! the coordinator's call when all its members have arrived. It answers its members when the coordinator releases them.
 //!
-//! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`.
+//! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`, "creating groups".
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,14 +13,15 @@ use chained_gpc::trees::Id;
 use super::collective::{Gathering, Waiter, mismatch};
 use super::database::check_length;
 use super::outgoing::Continuation;
-use super::sets::{merge_tag, purpose_in};
+use super::sets::{SPLIT, is_within, merge_tag, purpose_in};
 use super::timers::Timer;
 use super::{Domain, Serial, Token};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report};
+use crate::order::{Brought, Choice, Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client};
+use crate::roster::Roster;
 
 /// Most bytes of data that one member brings to a fence. Open MPI's ranks commit some hundred bytes each, and a node
 /// brings those of all its members at once.
@@ -41,8 +42,7 @@ impl Domain {
             Client::Process(member) => member,
             Client::Tool(_) => return self.answer(client, serial, Err(no_member_asks())),
         };
-        let mine = self.bases(first).contains(&member.group);
-        if !mine || self.bases(second).contains(&member.group) {
+        if !self.is_member(member, first) || self.is_member(member, second) {
             let message = format!(
                 "who merges {first} and {second} is of the first and not of the second; {member} is not"
             );
@@ -50,6 +50,32 @@ impl Domain {
         }
         let (low, high) = (first.min(second), first.max(second));
         self.enter(client, serial, Set::Group(low), &merge_tag(low, high), Purpose::Merge(low, high), limit);
+    }
+
+    /// Splits a group that the caller belongs to.
+    pub(super) fn split(
+        &mut self,
+        client: Client,
+        serial: Serial,
+        group: GroupId,
+        (color, key): (Option<u32>, i32),
+        limit: Option<Duration>,
+    ) {
+        match self.try_enter(client, serial, Set::Group(group), SPLIT, Purpose::Split, limit) {
+            Ok(meeting) => {
+                if let (Client::Process(member), Some(waiter)) = (client, self.waiter_mut(&meeting, client)) {
+                    waiter.choice = Some(Choice { member, color, key });
+                }
+                self.advance(&meeting);
+            }
+            Err(fault) => self.answer(client, serial, Err(fault)),
+        }
+    }
+
+    /// The state of a member that has entered.
+    fn waiter_mut(&mut self, meeting: &Meeting, client: Client) -> Option<&mut Waiter> {
+        let Client::Process(member) = client else { return None };
+        self.collective.meetings.get_mut(meeting)?.entered.get_mut(&member)
     }
 
     /// A member enters its next collective request of a set and tag.
@@ -81,11 +107,10 @@ impl Domain {
         let is_too_long = length > DATA_MAX;
         match self.try_enter(client, serial, set, tag, Purpose::Fence, limit) {
             Ok(meeting) => {
-                if let Some(gathering) = self.collective.meetings.get_mut(&meeting)
-                    && let Client::Process(member) = client
-                    && let Some(waiter) = gathering.entered.get_mut(&member)
-                {
+                if let Some(waiter) = self.waiter_mut(&meeting, client) {
                     waiter.data = Some(if is_too_long { Vec::new() } else { data });
+                }
+                if let Some(gathering) = self.collective.meetings.get_mut(&meeting) {
                     // Without time it fails, also if all others have arrived.
                     gathering.wrong |= is_too_long || limit == Some(Duration::ZERO);
                 }
@@ -128,7 +153,7 @@ impl Domain {
         }
         let due = self.now.saturating_add(limit.unwrap_or(self.settings.limits.fence));
         let limit = self.timers.at(due, Timer::Limit(meeting.clone(), member));
-        let waiter = Waiter { serial, mark: self.log_mark(member), limit, data: None };
+        let waiter = Waiter { serial, mark: self.log_mark(member), limit, data: None, choice: None };
         let expected = self.members_here(&meeting.set, &purpose);
         let gathering = self
             .collective
@@ -213,13 +238,13 @@ impl Domain {
             && !broken
             && let Some(token) = gathering.collect.take()
         {
-            let brought = self.brought_here(meeting);
-            return self.report(token, Report::Entries(brought));
+            let (brought, choices) = self.brought_here(meeting);
+            return self.report(token, Report::Entries(brought, choices));
         }
         let Some(coordinator) = coordinator else { return };
         // The first member of a group is at the coordinator, which therefore knows of the request. The head may have no
         // member.
-        let unknown = !self.has_first(meeting, &purpose);
+        let unknown = self.leader(&meeting.set, &purpose).is_none();
         let Some(gathering) = self.collective.meetings.get_mut(meeting) else { return };
         if unknown && !gathering.announced && !gathering.entered.is_empty() {
             gathering.announced = true;
@@ -228,29 +253,20 @@ impl Domain {
         }
     }
 
-    /// Whether the coordinator is the node of the first member.
-    fn has_first(&self, meeting: &Meeting, purpose: &Purpose) -> bool {
-        match (&meeting.set, purpose) {
-            (_, Purpose::Merge(..)) => false,
-            (Set::Group(group), _) => !self.merged.contains_key(group),
-            (Set::Members(members), _) => {
-                members.first().map(|member| member.group) == members.last().map(|member| member.group)
-            }
-        }
-    }
-
-    /// Puts of the members here that the set has not received, ordered by rank, then by put.
-    pub(super) fn brought_here(&self, meeting: &Meeting) -> Brought {
-        let mut brought = Brought::default();
-        let Some(gathering) = self.collective.meetings.get(meeting) else { return brought };
+    /// Puts of the members here that the set has not received, ordered by rank, then by put, and the choices of the
+    /// members in a split.
+    pub(super) fn brought_here(&self, meeting: &Meeting) -> (Brought, Vec<Choice>) {
+        let (mut brought, mut choices) = (Brought::default(), Vec::new());
+        let Some(gathering) = self.collective.meetings.get(meeting) else { return (brought, choices) };
         for (member, waiter) in &gathering.entered {
             if let Some(process) = self.local.process(*member) {
                 brought.entries.extend(process.log.since(&meeting.set, waiter.mark).cloned());
                 brought.after.extend(process.log.after(meeting).cloned());
             }
             brought.data.extend(waiter.data.iter().flatten());
+            choices.extend(waiter.choice);
         }
-        brought
+        (brought, choices)
     }
 
     /// Whether all members here have arrived with the same purpose.
@@ -286,6 +302,7 @@ impl Domain {
             Purpose::Open => "opening a group".into(),
             Purpose::Close(group) => format!("closing {group}"),
             Purpose::Merge(first, second) => format!("merging {first} and {second}"),
+            Purpose::Split => "splitting the group".into(),
         };
         let message = format!("{what} has not completed within the time limit of {member}");
         self.fail_from_here(meeting, Fault::new(FaultKind::TimedOut, message));
@@ -412,12 +429,16 @@ impl Domain {
                 self.timers.cancel(waiter.limit);
                 let answer = match (&answer, waiter.data) {
                     (Ok(Answer::Done), Some(_)) => Ok(Answer::Value(data.clone())),
+                    (Ok(Answer::Rosters(groups)), _) => Ok(own_group(groups, member)),
                     (answer, _) => answer.clone(),
                 };
                 self.answer(Client::Process(member), waiter.serial, answer);
             }
             if !failed {
-                return self.retry_after_merge(&gathering.purpose);
+                // New groups may be known here: retries what waits for them.
+                return if matches!(answer, Ok(Answer::Rosters(_))) {
+                    self.retry_waiting()
+                };
             }
         }
         if let Err(fault) = outcome {
@@ -425,27 +446,27 @@ impl Domain {
         }
     }
 
-    /// After a merge, the merged group is known here: retries what waits for it.
-    fn retry_after_merge(&mut self, purpose: &Purpose) {
-        if matches!(purpose, Purpose::Merge(..)) {
-            self.retry_waiting();
-        }
-    }
-
-    /// Stores the result of a request: its puts, and a merged group.
-    fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
+    /// Stores the result of a request: its puts, and new groups.
+    fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, mut entries: Vec<Entry>, answer: &Answer) {
         for (member, waiter) in &gathering.entered {
+            let rosters = &self.rosters;
             let Some(process) = self.local.process_mut(*member).filter(|process| !process.ended) else {
                 continue;
             };
-            process.log.brought(meeting, waiter.mark, &Set::Group(member.group));
+            let within = |set: &Set| is_within(rosters, set, member.group);
+            process.log.brought(meeting, waiter.mark, member.group, within);
         }
+        // A group may have been removed before the result came.
+        entries.retain(|entry| !self.is_removed(&entry.database));
         self.databases.bring(entries);
         // The last process of a group may have ended before the result came.
         let groups: BTreeSet<GroupId> = gathering.entered.keys().map(|member| member.group).collect();
         groups.into_iter().for_each(|group| self.drop_database_if_over(group));
-        if let (Purpose::Merge(first, second), Answer::Group(group)) = (&gathering.purpose, answer) {
-            self.merged.insert(*group, (*first, *second));
+        if let Answer::Rosters(groups) = answer {
+            let own = groups
+                .iter()
+                .filter(|roster| gathering.entered.keys().any(|member| roster.contains(*member)));
+            own.for_each(|roster| self.know_derived(roster));
         }
     }
 
@@ -495,6 +516,12 @@ impl Domain {
             self.fail_here(&meeting, fault);
         }
     }
+}
+
+/// The answer to a member of a split or merge: the new group that it belongs to.
+fn own_group(groups: &[Roster], member: Member) -> Answer {
+    let own = groups.iter().find(|roster| roster.contains(member));
+    own.map_or(Answer::Done, |roster| Answer::Group(roster.group))
 }
 
 fn no_member_asks() -> Fault {

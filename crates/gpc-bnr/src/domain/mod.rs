@@ -5,9 +5,11 @@
 
 mod calls;
 mod collective;
+mod colors;
 mod coordinator;
 mod database;
 mod deaths;
+mod derived;
 mod epochs;
 mod errno;
 mod events;
@@ -47,6 +49,7 @@ use chained_gpc::trees::Id;
 
 use crate::limits::Limits;
 use crate::names::GroupId;
+use crate::roster::Roster;
 
 use self::collective::Collective;
 use self::database::Databases;
@@ -104,8 +107,8 @@ pub struct Domain {
     outgoing: Outgoing,
     /// Groups at this node: being checked, with processes, or not to be started.
     local: Local,
-    /// The two parts of each merged group: at the nodes of its members, and at the head.
-    merged: BTreeMap<GroupId, (GroupId, GroupId)>,
+    /// Groups that were made of members of others: at the nodes of their members, and at the head.
+    rosters: BTreeMap<GroupId, Roster>,
     /// Known deaths, and the receivers of their notices.
     deaths: Deaths,
     /// Copies of databases.
@@ -131,7 +134,7 @@ impl Domain {
             pending: Pending::default(),
             outgoing: Outgoing::default(),
             local: Local::default(),
-            merged: BTreeMap::new(),
+            rosters: BTreeMap::new(),
             deaths: Deaths::default(),
             databases: Databases::default(),
             collective: Collective::default(),

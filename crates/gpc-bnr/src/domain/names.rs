@@ -6,7 +6,6 @@
 use super::Domain;
 use super::database::{check_key, check_length, check_value, shown};
 use super::faults::no_database;
-use super::group::Group;
 use super::outgoing::Continuation;
 use super::pending::Requester;
 use crate::fault::{Fault, FaultKind};
@@ -25,6 +24,16 @@ impl Domain {
         format!("kvs_{}_", self.settings.name)
     }
 
+    /// The group whose own database has this name.
+    pub(super) fn group_of(&self, database: &str) -> Option<GroupId> {
+        database.strip_prefix(&self.own_prefix())?.parse().ok().map(GroupId)
+    }
+
+    /// Whether a database was that of a group, and has been removed.
+    pub(super) fn is_removed(&self, database: &str) -> bool {
+        self.group_of(database).is_some_and(|group| self.local.without_database.contains(group))
+    }
+
     /// At the head: whether a database with this name exists.
     pub(super) fn database_exists(&self, name: &str) -> bool {
         let created = self.head.as_ref().and_then(|head| head.databases.get(name));
@@ -33,10 +42,11 @@ impl Domain {
     }
 
     fn groups_with_database(&self) -> impl Iterator<Item = &str> {
-        let groups = self.head.iter().flat_map(|head| head.groups.values());
-        groups
-            .filter(|group: &&Group| !group.over)
-            .filter_map(|group| Some(group.layout.as_ref()?.database.as_str()))
+        let groups = self.head.iter().flat_map(|head| &head.groups);
+        groups.filter(|(_, group)| !group.over).filter_map(|(number, group)| match &group.layout {
+            Some(layout) => Some(layout.database.as_str()),
+            None => self.rosters.get(number).map(|roster| roster.database.as_str()),
+        })
     }
 
     pub(super) fn database_names(&self) -> Vec<String> {

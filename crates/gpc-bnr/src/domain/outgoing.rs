@@ -59,8 +59,8 @@ pub(super) enum Continuation {
     Killed(GroupId),
     /// Answer the removal of the database.
     Destroyed(String),
-    /// Record that the nodes of a merged group know it.
-    Merged(GroupId),
+    /// Record that the nodes of groups made of members of others know them.
+    Announced(Vec<GroupId>),
     /// Remove the group: all nodes know its deaths.
     Forget(GroupId),
 }

@@ -45,7 +45,7 @@ impl Domain {
         layouts.flat_map(|layout| self.deaths_with_nodes(layout, |id| lost.contains(&id))).collect()
     }
 
-    /// Reports that a process kills a group, or the parts of a merged group.
+    /// Reports that a process kills a group, or the groups of its members.
     pub(super) fn report_kill(&mut self, client: Client, group: GroupId) {
         let Client::Process(by) = client else { return };
         for group in self.bases(group) {

@@ -16,7 +16,7 @@ use super::pending::{PendingOrder, PendingPut, Requester};
 use super::timers::Timer;
 use super::{Domain, Output, Serial, Token};
 use crate::fault::{Fault, FaultKind};
-use crate::names::{GroupId, Member, RESERVED};
+use crate::names::{Member, RESERVED};
 use crate::order::{Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
 use crate::spec::OnDeath;
@@ -80,6 +80,9 @@ impl Domain {
                 self.enter(client, serial, over, &[], Purpose::Close(group), limit);
             }
             Request::Merge { first, second, limit } => self.merge(client, serial, first, second, limit),
+            Request::Split { group, color, key, limit } => {
+                self.split(client, serial, group, (color, key), limit);
+            }
             Request::Fence { over, limit, tag } => {
                 if tag.first() == Some(&0) {
                     return self.settle(requester, Err(own_tag()));
@@ -95,12 +98,13 @@ impl Domain {
             Request::Fetch(member) => self.fetch(requester, client, member),
             // The head's limits: it sent them when the domain began here.
             Request::Limits => self.settle(requester, Ok(Answer::Limits(self.settings.limits))),
-            Request::Size(group) => match self.local.groups.get(&group) {
-                Some(local_group) => {
-                    let size = local_group.layout.size();
-                    self.settle(requester, Ok(Answer::Number(size.into())));
-                }
+            Request::Size(group) => match self.roster_of(group) {
+                Some(roster) => self.settle(requester, Ok(Answer::Number(roster.size()))),
                 None => self.ask_head(requester, client, Request::Size(group)),
+            },
+            Request::Members(group) => match self.roster_of(group) {
+                Some(roster) => self.settle(requester, Ok(Answer::Rosters(vec![roster]))),
+                None => self.ask_head(requester, client, Request::Members(group)),
             },
             Request::Subscribe(group) => {
                 self.ask_head(Requester::Subscriber(client, serial), client, Request::Subscribe(group));
@@ -384,8 +388,7 @@ impl Domain {
 
     /// Whether a database is the own database of a group with processes here.
     fn is_own_here(&self, database: &str) -> bool {
-        let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
-        let local_group = group.and_then(|group| self.local.groups.get(&GroupId(group)));
+        let local_group = self.group_of(database).and_then(|group| self.local.groups.get(&group));
         local_group.is_some_and(|local_group| local_group.layout.database == database)
     }
 
@@ -478,6 +481,9 @@ impl Domain {
 
     /// A database has been removed: drops its copy and the logged puts.
     pub(super) fn destroyed_here(&mut self, name: &str) {
+        if let Some(group) = self.group_of(name) {
+            self.local.without_database.insert(group);
+        }
         self.databases.remove(name);
         for process in
             self.local.groups.values_mut().flat_map(|local_group| local_group.processes.values_mut())

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::seen::Seen;
 use crate::exit::Exit;
+use crate::fault::Fault;
 use crate::request::Answer;
 
 /// Number of observations of each kind.
@@ -23,9 +24,8 @@ pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
                     Ok(_) => "Ok".into(),
                     Err(fault) => format!("{:?}", fault.kind),
                 };
-                let merged = matches!(answer, Ok(Answer::Groups(groups)) if groups.len() > 1);
-                match (request.as_str(), merged) {
-                    ("Subscribe", true) => "Subscribe merged Ok".into(),
+                match (request.as_str(), is_of_derived(answer)) {
+                    ("Subscribe", true) => "Subscribe derived Ok".into(),
                     _ => format!("{request} {outcome}"),
                 }
             }
@@ -41,6 +41,12 @@ pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
         *counts.entry(what).or_default() += 1;
     }
     counts
+}
+
+/// Whether an answer has a group that was made of members of others.
+fn is_of_derived(answer: &Result<Answer, Fault>) -> bool {
+    let Ok(Answer::Rosters(groups)) = answer else { return false };
+    groups.iter().any(|roster| roster.spans.iter().any(|span| span.group != roster.group))
 }
 
 /// The name of a variant: the first word of its `Debug` text.

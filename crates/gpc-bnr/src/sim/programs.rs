@@ -32,6 +32,7 @@ enum Step {
         round: u32,
         of: Vec<Member>,
         own: GroupId,
+        keys: Keys,
     },
     /// Spawns into the group that was opened over a set, and closes it.
     CloseOpened {
@@ -42,11 +43,26 @@ enum Step {
     TellChild,
     /// Reads the number of the child group, and merges with it.
     MergeChild,
-    /// Fences over the merged group, and requests its size.
-    FenceMerged,
+    /// Requests the members of the group that the last answer has made of others.
+    EnterDerived {
+        round: u32,
+    },
+    /// Puts into the database of that group, fences over it, reads, and may split it again.
+    UseDerived {
+        group: GroupId,
+        round: u32,
+    },
     Leave,
     /// Runs on without further requests.
     Stay,
+}
+
+/// The keys that a process reads after a fence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keys {
+    All,
+    /// Those that a member puts in this round only.
+    Once,
 }
 
 struct Mind {
@@ -104,8 +120,20 @@ pub(super) fn common() -> Vec<u8> {
     b"shared".to_vec()
 }
 
+const OWN: &str = "kvs_0123456789abcdef_";
+
+/// Rounds of keys in the databases of groups that were made of others: of the first one by a split, and by a merge. No
+/// program has as many rounds.
+const SPLIT_ROUND: u32 = 14;
+const MERGED_ROUND: u32 = 17;
+
 fn own(group: GroupId) -> String {
-    format!("kvs_0123456789abcdef_{}", group.0)
+    format!("{OWN}{}", group.0)
+}
+
+/// The group that has this database.
+pub(super) fn group_of(database: &str) -> Option<GroupId> {
+    database.strip_prefix(OWN)?.parse().ok().map(GroupId)
 }
 
 impl Programs {
@@ -250,7 +278,7 @@ impl Programs {
             Step::Ask(Request::Init),
             Step::Ask(Request::Put { database, pair: put, advice: None }),
             Step::Ask(Request::Fence { over: Set::Group(member.group), limit: None, tag: Vec::new() }),
-            Step::Read { round: 0, of, own: member.group },
+            Step::Read { round: 0, of, own: member.group, keys: Keys::Once },
             Step::Leave,
         ]
     }
@@ -273,14 +301,20 @@ impl Programs {
         }
         if let (true, Some(parent)) = (merges, layout.parent) {
             steps.push_back(Step::Ask(Request::Merge { first: member.group, second: parent, limit: None }));
-            steps.push_back(Step::FenceMerged);
+            steps.push_back(Step::EnterDerived { round: MERGED_ROUND });
         }
         let mut spawned = merges || member.group.0 > 3;
+        let mut split = false;
         for round in 0..2 + (shared.below(4) + self.config.rounds) as u32 {
             self.round(&mut steps, &mut shared, &layout, member, round);
             if !spawned && one_in(&mut shared, 4) {
                 spawned = true;
                 self.merging(&mut steps, member);
+            }
+            if !split && one_in(&mut shared, 5) {
+                split = true;
+                steps.push_back(Step::Ask(choice(&mut self.random, member.group, self.config.short_limits)));
+                steps.push_back(Step::EnterDerived { round: SPLIT_ROUND });
             }
         }
         if one_in(&mut self.random, 4) {
@@ -350,7 +384,7 @@ impl Programs {
             steps.push_back(Step::Ask(Request::Put { database, pair, advice: None }));
         }
         steps.push_back(Step::Ask(Request::Fence { over, limit, tag }));
-        steps.push_back(Step::Read { round, of: some, own: member.group });
+        steps.push_back(Step::Read { round, of: some, own: member.group, keys: Keys::All });
     }
 
     /// Rank 0 spawns a group, and all processes merge with it.
@@ -373,7 +407,7 @@ impl Programs {
         }));
         steps.push_back(Step::Ask(Request::Get { database: own(member.group), key: b"child".to_vec() }));
         steps.push_back(Step::MergeChild);
-        steps.push_back(Step::FenceMerged);
+        steps.push_back(Step::EnterDerived { round: MERGED_ROUND });
     }
 
     pub(super) fn answered(&mut self, client: Client, serial: Serial, answer: &Result<Answer, Fault>) {
@@ -431,9 +465,9 @@ impl Programs {
         let Some(member) = mind.member else { return };
         let probe = self.layouts.get(&member.group).is_some_and(is_probe);
         match step {
-            Step::Read { round, of, own: group } => {
+            Step::Read { round, of, own: group, keys } => {
                 if matches!(mind.last, Some(Ok(Answer::Done))) {
-                    mind.read(round, &of, group, probe);
+                    mind.read(round, &of, group, keys);
                 }
             }
             Step::CloseOpened { over, first } => {
@@ -467,13 +501,19 @@ impl Programs {
                     }));
                 }
             }
-            Step::FenceMerged => {
+            Step::EnterDerived { round } => {
                 if let Some(Ok(Answer::Group(group))) = mind.last {
-                    mind.steps.push_front(Step::Ask(Request::Size(group)));
-                    mind.steps.push_front(Step::Ask(Request::Subscribe(group)));
-                    let over = Set::Group(group);
-                    mind.steps.push_front(Step::Ask(Request::Fence { over, limit: None, tag: Vec::new() }));
+                    mind.next_steps(vec![
+                        Step::Ask(Request::Members(group)),
+                        Step::UseDerived { group, round },
+                    ]);
                 }
+            }
+            Step::UseDerived { group, round } => {
+                // All members of the group split it, or none does.
+                let shared = Random::new(self.seed ^ u64::from(group.0) << 20);
+                let split = choice(&mut self.random, group, self.config.short_limits);
+                mind.use_derived((group, round), member, shared, split);
             }
             Step::Leave => {
                 if leaves_well || probe {
@@ -488,17 +528,52 @@ impl Programs {
 }
 
 impl Mind {
+    /// Takes these steps before the others.
+    fn next_steps(&mut self, steps: Vec<Step>) {
+        steps.into_iter().rev().for_each(|step| self.steps.push_front(step));
+    }
+
+    /// Uses a group that was made of others: its database, its fence and its deaths.
+    fn use_derived(
+        &mut self,
+        (group, round): (GroupId, u32),
+        member: Member,
+        mut shared: Random,
+        split: Request,
+    ) {
+        let Some(Ok(Answer::Rosters(rosters))) = &self.last else { return };
+        let of: Vec<Member> = rosters.iter().flat_map(|roster| roster.members()).collect();
+        let splits = one_in(&mut shared, 2) && round != SPLIT_ROUND + 1 && round != MERGED_ROUND + 2;
+        let frees = one_in(&mut shared, 4) && of.first() == Some(&member);
+        let pair = Pair { key: once(round, member), value: value(round, member) };
+        let over = Set::Group(group);
+        let mut steps = vec![
+            Step::Ask(Request::Put { database: own(group), pair, advice: None }),
+            Step::Ask(Request::Fence { over, limit: None, tag: Vec::new() }),
+            Step::Read { round, of, own: group, keys: Keys::Once },
+            Step::Ask(Request::Subscribe(group)),
+            Step::Ask(Request::Size(group)),
+        ];
+        if splits {
+            steps.extend([Step::Ask(split), Step::EnterDerived { round: round + 1 }]);
+        }
+        if frees {
+            steps.push(Step::Ask(Request::Free(group)));
+        }
+        self.next_steps(steps);
+    }
+
     /// Reads the puts of a fence's members.
-    fn read(&mut self, round: u32, of: &[Member], group: GroupId, probe: bool) {
+    fn read(&mut self, round: u32, of: &[Member], group: GroupId, which: Keys) {
         let mut keys = Vec::new();
         for other in of {
             keys.push(once(round, *other));
-            if !probe {
+            if which == Keys::All {
                 keys.push(again(*other));
                 keys.extend(round.checked_sub(1).map(|before| once(before, *other)));
             }
         }
-        if !probe {
+        if which == Keys::All {
             keys.extend([together(round), common()]);
         }
         for key in keys.into_iter().rev() {
@@ -514,6 +589,13 @@ impl Mind {
         }
         Program::Asks(self.serial, request)
     }
+}
+
+/// A member's part in a split: often of two groups, sometimes of none.
+fn choice(random: &mut Random, group: GroupId, short_limits: u64) -> Request {
+    let color = (!one_in(random, 6)).then(|| random.below(2) as u32);
+    let limit = one_in(random, short_limits).then(|| Duration::from_millis(random.below(500)));
+    Request::Split { group, color, key: random.below(3) as i32 - 1, limit }
 }
 
 /// Whether a request starts the final test group.

@@ -431,7 +431,7 @@ impl<'a, H: Head> Job<'a, H> {
         for found in &new {
             match found.state {
                 // No process is left that could close it.
-                GroupState::Open | GroupState::Merged => {}
+                GroupState::Open | GroupState::Derived => {}
                 // The process that spawned it has received the error and handled it.
                 _ if found.members.iter().any(never_started) => {}
                 _ => self.subscribe(found.group, found.members.len() as u32)?,
@@ -450,7 +450,7 @@ impl<'a, H: Head> Job<'a, H> {
             _ => return,
         };
         for found in
-            groups.iter().filter(|found| !matches!(found.state, GroupState::Ended | GroupState::Merged))
+            groups.iter().filter(|found| !matches!(found.state, GroupState::Ended | GroupState::Derived))
         {
             let tell = tell.clone();
             let callback = move |_| {

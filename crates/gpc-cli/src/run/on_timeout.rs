@@ -49,7 +49,7 @@ impl CommandGroup {
 /// Returns the processes of the command, one on each node that runs processes of these groups, by node. Each starts in
 /// the folder of the first process there, as `specs` of the first group have it.
 pub(super) fn processes(command: &OsStr, groups: &[GroupStatus], specs: &[Spec]) -> Vec<(Id, Spec)> {
-    // A merged group has the processes of others.
+    // A derived group has the processes of others.
     let mut pids = BTreeMap::<Id, BTreeSet<u32>>::new();
     let mut folders = BTreeMap::<Id, Vec<u8>>::new();
     for group in groups {

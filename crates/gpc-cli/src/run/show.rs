@@ -148,7 +148,7 @@ fn state_of(state: GroupState) -> &'static str {
         GroupState::Running => "running",
         GroupState::Killed => "being killed",
         GroupState::Ended => "ended",
-        GroupState::Merged => "merged",
+        GroupState::Derived => "derived",
     }
 }
 

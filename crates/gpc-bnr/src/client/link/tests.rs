@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::codec::{body_of, encode_down};
 use crate::exit::Death;
-use crate::request::{GroupState, GroupStatus, Pair};
+use crate::request::Pair;
+use crate::roster::{Roster, Span};
 
 const SECONDS_30: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(60);
@@ -151,7 +152,7 @@ fn a_callback_cannot_wait_for_an_answer() {
     while link.shared.state().open.is_empty() {
         thread::yield_now();
     }
-    answer(&node, 0, Ok(Answer::Groups(vec![status(group)])));
+    answer(&node, 0, Ok(processes_of(group)));
     assert_eq!(subscribed.join().unwrap(), Ok(()));
     let member = crate::names::Member { group, rank: 0 };
     let death = Death { member, exit: crate::exit::Exit::Signal(9), finalized: false };
@@ -160,16 +161,8 @@ fn a_callback_cannot_wait_for_an_answer() {
     link.end("the test is over");
 }
 
-fn status(group: GroupId) -> GroupStatus {
-    GroupStatus {
-        group,
-        parent: None,
-        state: GroupState::Running,
-        database: "db".into(),
-        program: Vec::new(),
-        age: Duration::ZERO,
-        members: Vec::new(),
-    }
+fn processes_of(group: GroupId) -> Answer {
+    Answer::Rosters(vec![Roster { group, database: "db".into(), spans: vec![Span::whole(group)] }])
 }
 
 /// An answer to a request that was never made ends the link; a late one, whose request has given up, does not.
@@ -195,7 +188,7 @@ fn a_refused_subscription_is_dropped() {
         let serial = link.shared.state().take_serial();
         link.shared.state().open.insert(serial, target);
         let mut subscriptions = Subscriptions::default();
-        let said = if accepted { Ok(Answer::Groups(vec![status(GroupId(4))])) } else { Err(refused.clone()) };
+        let said = if accepted { Ok(processes_of(GroupId(4))) } else { Err(refused.clone()) };
         super::answer(&link.shared, &mut subscriptions, serial, said.clone()).unwrap();
         assert_eq!(answered.recv().unwrap(), said);
         let ended = deaths.try_recv().unwrap_err() == std::sync::mpsc::TryRecvError::Disconnected;

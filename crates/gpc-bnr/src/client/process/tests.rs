@@ -33,9 +33,12 @@ fn process(socket: OwnedFd) -> Process {
 fn each_request_has_its_limit() {
     type Ask = fn(&Process) -> Result<(), Fault>;
     const OWN: Option<Duration> = Some(Duration::from_secs(7));
-    let requests: [(&str, u64, Ask); 32] = [
+    let requests: [(&str, u64, Ask); 39] = [
         ("limits", 110, |p| p.limits().map(drop)),
         ("size_of", 130, |p| p.size_of(GroupId(1)).map(drop)),
+        ("rank_of", 110, |p| p.rank_of(GroupId(2)).map(drop)),
+        ("members_of", 110, |p| p.members_of(GroupId(2)).map(drop)),
+        ("database_of", 110, |p| p.database_of(GroupId(2)).map(drop)),
         ("open", 130, |p| p.open(&p.everybody(), None).map(drop)),
         ("open by an own limit", 107, |p| p.open(&p.everybody(), OWN).map(drop)),
         ("spawn", 110, |p| p.spawn(GroupId(1), Vec::new(), Vec::new(), None)),
@@ -44,6 +47,10 @@ fn each_request_has_its_limit() {
         ("spawn_multiple", 130, |p| p.spawn_multiple(Vec::new(), Vec::new(), OnDeath::Kill).map(drop)),
         ("merge", 130, |p| p.merge(GroupId(1), GroupId(2), None).map(drop)),
         ("merge by an own limit", 107, |p| p.merge(GroupId(1), GroupId(2), OWN).map(drop)),
+        ("split", 130, |p| p.split(GroupId(1), Some(1), 2, None).map(drop)),
+        ("split by an own limit", 107, |p| p.split(GroupId(1), None, 2, OWN).map(drop)),
+        ("dup", 130, |p| p.dup(GroupId(1), None).map(drop)),
+        ("dup by an own limit", 107, |p| p.dup(GroupId(1), OWN).map(drop)),
         ("free", 110, |p| p.free(GroupId(2))),
         ("kill", 130, |p| p.kill(GroupId(2))),
         ("status", 110, |p| p.status(GroupId(2)).map(drop)),

@@ -108,16 +108,11 @@ pub(super) fn sizes(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let Some((at, Ok(Answer::Number(size)), _)) = history.answers.get(&(*client, *serial)) else {
             continue;
         };
-        let bases = history.bases(*group);
-        let known: Vec<u64> = bases
-            .iter()
-            .filter_map(|base| history.layouts.get(base))
-            .map(|layout| layout.size().into())
-            .collect();
-        if known.len() == bases.len() && known.iter().sum::<u64>() != *size {
+        let Some(members) = history.list(*group) else { continue };
+        if members.len() as u64 != *size {
             wrong.push((
                 *at,
-                format!("{client:?} is told that {group} has {size} processes, and it has {known:?}"),
+                format!("{client:?} is told that {group} has {size} processes, and it has {members:?}"),
             ));
         }
     }

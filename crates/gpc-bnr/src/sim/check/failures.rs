@@ -30,7 +30,7 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let Some(first) = parts.iter().filter_map(failed).map(|(at, _)| at).min() else { continue };
         let leads = coordinator(history, meeting);
         let groups: BTreeSet<GroupId> = match &meeting.0 {
-            Set::Group(group) => history.bases(*group).into_iter().collect(),
+            Set::Group(group) => history.bases(*group).into_iter().chain([*group]).collect(),
             Set::Members(members) => members.iter().map(|member| member.group).collect(),
         };
         let counts = |part: &&Part<'_>| {

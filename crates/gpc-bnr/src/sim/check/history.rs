@@ -39,7 +39,8 @@ pub(super) struct History<'a> {
     pub(super) runs: BTreeMap<Member, usize>,
     pub(super) gone: BTreeMap<Client, usize>,
     pub(super) ends: Option<usize>,
-    pub(super) merged: BTreeMap<GroupId, (GroupId, GroupId)>,
+    /// The members of groups that were made of others, by rank.
+    pub(super) derived: BTreeMap<GroupId, Vec<Member>>,
     pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
     pub(super) answers: BTreeMap<(Client, Serial), RecordedAnswer<'a>>,
     /// Answers without a request, repeated answers, and answers to clients that have left.
@@ -47,8 +48,41 @@ pub(super) struct History<'a> {
     pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
 }
 
-/// A client, and a group whose deaths it receives.
-type Subscription = (Client, GroupId);
+/// For each client and group: the places from which it receives the deaths of these processes, or of all.
+#[derive(Clone, Default)]
+pub(super) struct Watched(BTreeMap<(Client, GroupId), Vec<Watch>>);
+
+/// The place from which deaths are received, and the processes; `None` for all of the group.
+type Watch = (usize, Option<BTreeSet<Member>>);
+
+impl Watched {
+    fn add(&mut self, client: Client, group: GroupId, at: usize, of: Option<BTreeSet<Member>>) {
+        self.0.entry((client, group)).or_default().push((at, of));
+    }
+
+    /// The place from which a client receives the death of a process.
+    pub(super) fn since(&self, client: Client, member: Member) -> Option<usize> {
+        let watches = self.0.get(&(client, member.group))?.iter();
+        let of_it = watches.filter(|(_, of)| of.as_ref().is_none_or(|of| of.contains(&member)));
+        of_it.map(|(at, _)| *at).min()
+    }
+
+    /// The clients, and the groups of the processes whose deaths they receive.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (Client, GroupId)> + '_ {
+        self.0.keys().copied()
+    }
+
+    /// The tools that watch `parent` at this place also watch `group` from there on.
+    fn inherit(&mut self, parent: GroupId, group: GroupId, at: usize) {
+        let watches = |of: &GroupId, from: &[Watch]| *of == parent && from.iter().any(|(from, _)| *from < at);
+        let watching = self
+            .0
+            .iter()
+            .filter(|((client, of), from)| matches!(client, Client::Tool(_)) && watches(of, from));
+        let tools: Vec<Client> = watching.map(|((tool, _), _)| *tool).collect();
+        tools.into_iter().for_each(|tool| self.add(tool, group, at, None));
+    }
+}
 
 impl<'a> History<'a> {
     pub(super) fn new(seen: &'a [Seen], times: &'a [u64], head: Id) -> History<'a> {
@@ -63,7 +97,7 @@ impl<'a> History<'a> {
             runs: BTreeMap::new(),
             gone: BTreeMap::new(),
             ends: None,
-            merged: BTreeMap::new(),
+            derived: BTreeMap::new(),
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
             bad_answers: Vec::new(),
@@ -71,6 +105,7 @@ impl<'a> History<'a> {
         };
         seen.iter().enumerate().for_each(|(at, seen)| history.take(at, seen));
         history.meetings = history.all_meetings();
+        history.derive();
         history
     }
 
@@ -108,13 +143,10 @@ impl<'a> History<'a> {
         answer: &'a Result<Answer, Fault>,
         at_once: bool,
     ) {
-        let Some((_, request)) = self.requests.get(&(client, serial)) else {
+        if !self.requests.contains_key(&(client, serial)) {
             return self
                 .bad_answers
                 .push((at, format!("{client:?} is answered what it has not asked: {serial}")));
-        };
-        if let (Request::Merge { first, second, .. }, Ok(Answer::Group(group))) = (request, answer) {
-            self.merged.insert(*group, (*first.min(second), *first.max(second)));
         }
         if self.gone.contains_key(&client) {
             self.bad_answers.push((at, format!("{client:?} is answered after it has gone")));
@@ -178,23 +210,79 @@ impl<'a> History<'a> {
         self.requests.values().any(|(asked, request)| *asked <= at && **request == Request::Free(group))
     }
 
-    pub(super) fn bases(&self, group: GroupId) -> Vec<GroupId> {
-        match self.merged.get(&group) {
-            Some((first, second)) => [self.bases(*first), self.bases(*second)].concat(),
-            None => vec![group],
+    /// The groups in which the processes of a group were started.
+    pub(super) fn bases(&self, group: GroupId) -> BTreeSet<GroupId> {
+        match self.derived.get(&group) {
+            Some(members) => members.iter().map(|member| member.group).collect(),
+            None => BTreeSet::from([group]),
         }
     }
 
-    pub(super) fn members(&self, set: &Set, request: &Request) -> BTreeSet<Member> {
-        let of_group = |group: GroupId| {
-            let size = self.layouts.get(&group).map_or(0, |layout| layout.size());
-            (0..size).map(move |rank| Member { group, rank })
+    /// The processes of a group by rank; `None` if it has not started.
+    pub(super) fn list(&self, group: GroupId) -> Option<Vec<Member>> {
+        let started = || {
+            let size = self.layouts.get(&group)?.size();
+            Some((0..size).map(|rank| Member { group, rank }).collect())
         };
+        self.derived.get(&group).cloned().or_else(started)
+    }
+
+    /// Derives the members of the groups that merges and splits have made, from what their members asked for.
+    fn derive(&mut self) {
+        let mut made: BTreeMap<GroupId, (&Meeting, &Request)> = BTreeMap::new();
+        for (meeting, parts) in &self.meetings {
+            for part in parts {
+                if let (Request::Merge { .. } | Request::Split { .. }, Some((_, Ok(Answer::Group(group))))) =
+                    (part.what, part.answered)
+                {
+                    made.insert(*group, (meeting, part.what));
+                }
+            }
+        }
+        let mut derived = BTreeMap::new();
+        let list = |derived: &BTreeMap<GroupId, Vec<Member>>, group: GroupId| {
+            derived.get(&group).cloned().or_else(|| self.list(group)).unwrap_or_default()
+        };
+        // A group has a higher number than those that it was made of.
+        for (group, (meeting, request)) in made {
+            let members = match request {
+                Request::Merge { first, second, .. } => {
+                    [list(&derived, *first.min(second)), list(&derived, *first.max(second))].concat()
+                }
+                Request::Split { group: old, color, .. } => {
+                    let key = |member: &Member| {
+                        self.meetings[meeting].iter().find_map(|part| match part.what {
+                            Request::Split { color: theirs, key, .. }
+                                if part.member == *member && theirs == color =>
+                            {
+                                Some(*key)
+                            }
+                            _ => None,
+                        })
+                    };
+                    let old = list(&derived, *old);
+                    let mut chosen: Vec<(i32, usize)> = old
+                        .iter()
+                        .enumerate()
+                        .filter_map(|(place, member)| Some((key(member)?, place)))
+                        .collect();
+                    chosen.sort_unstable();
+                    chosen.into_iter().map(|(_, place)| old[place]).collect()
+                }
+                _ => continue,
+            };
+            derived.insert(group, members);
+        }
+        self.derived = derived;
+    }
+
+    pub(super) fn members(&self, set: &Set, request: &Request) -> BTreeSet<Member> {
+        let of_group = |group: GroupId| self.list(group).unwrap_or_default();
         match (request, set) {
             (Request::Merge { first, second, .. }, _) => {
-                [self.bases(*first), self.bases(*second)].concat().into_iter().flat_map(of_group).collect()
+                [*first, *second].into_iter().flat_map(of_group).collect()
             }
-            (_, Set::Group(group)) => self.bases(*group).into_iter().flat_map(of_group).collect(),
+            (_, Set::Group(group)) => of_group(*group).into_iter().collect(),
             (_, Set::Members(members)) => members.clone(),
         }
     }
@@ -204,6 +292,7 @@ impl<'a> History<'a> {
         let (set, tag) = match request {
             Request::Fence { over, tag, .. } => (over, tag.clone()),
             Request::Open { over, .. } | Request::Close { over, .. } => (over, Vec::new()),
+            Request::Split { group, .. } => return Some((Set::Group(*group), b"\0split".to_vec())),
             Request::Merge { first, second, .. } => {
                 return Some((Set::Group(*first.min(second)), merge_tag(*first, *second)));
             }
@@ -254,34 +343,37 @@ impl<'a> History<'a> {
         (!true_so).then(|| format!("told of a death that was none: {death:?}"))
     }
 
-    /// Place from which a client receives the deaths of a group.
-    pub(super) fn subscriptions(&self) -> BTreeMap<Subscription, usize> {
-        let mut since = BTreeMap::new();
+    /// The deaths that clients receive since they have subscribed to them.
+    pub(super) fn subscriptions(&self) -> Watched {
+        let mut since = Watched::default();
         for ((client, serial), (_, request)) in &self.requests {
             let (Request::Subscribe(group), Some((at, Ok(_), _))) =
                 (request, self.answers.get(&(*client, *serial)))
             else {
                 continue;
             };
+            let members = self.derived.get(group);
             for base in self.bases(*group) {
-                let first = since.entry((*client, base)).or_insert(*at);
-                *first = (*first).min(*at);
+                let of_base = |members: &Vec<Member>| {
+                    members.iter().copied().filter(|member| member.group == base).collect()
+                };
+                since.add(*client, base, *at, members.map(of_base));
             }
         }
         since
     }
 
-    /// The places from which a client may, and from which it must, receive the deaths of a group: its
-    /// [`subscriptions`](Self::subscriptions), and those that follow from them. A tool at the head that watches a group
-    /// also watches the groups that its processes spawn, unless the first was removed before.
-    pub(super) fn watched(&self) -> (BTreeMap<Subscription, usize>, BTreeMap<Subscription, usize>) {
+    /// The deaths that clients may, and those that they must receive: by their
+    /// [`subscriptions`](Self::subscriptions), and by those that follow from them. A tool at the head that watches a
+    /// group also watches the groups that its processes spawn, unless the first was removed before.
+    pub(super) fn watched(&self) -> (Watched, Watched) {
         let (mut may, mut must) = (self.subscriptions(), self.subscriptions());
         for (at, seen) in self.seen.iter().enumerate() {
             let Seen::Spawned(group) = seen else { continue };
             let Some(parent) = self.layouts.get(group).and_then(|layout| layout.parent) else { continue };
-            inherit(&mut may, parent, *group, at);
+            may.inherit(parent, *group, at);
             if !self.may_be_removed(parent, at) {
-                inherit(&mut must, parent, *group, at);
+                must.inherit(parent, *group, at);
             }
         }
         (may, must)
@@ -293,18 +385,6 @@ impl<'a> History<'a> {
             let is_refused = || self.answers.get(client).is_some_and(|(_, answer, _)| answer.is_err());
             *asked <= at && **request == Request::Free(group) && !is_refused()
         })
-    }
-}
-
-/// The tools that watch `parent` at this place also watch `group` from there on.
-fn inherit(watched: &mut BTreeMap<Subscription, usize>, parent: GroupId, group: GroupId, at: usize) {
-    let watches = |((client, of), from): &(&Subscription, &usize)| {
-        *of == parent && **from < at && matches!(client, Client::Tool(_))
-    };
-    let tools: Vec<Client> = watched.iter().filter(watches).map(|((tool, _), _)| *tool).collect();
-    for tool in tools {
-        let first = watched.entry((tool, group)).or_insert(at);
-        *first = (*first).min(at);
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             let excused =
                 history.is_excused(client, at) || coordinator.is_none_or(|id| history.is_disturbed(id, at));
             match answer {
+                // Each color of a split has its group.
+                Ok(_) if matches!(part.what, Request::Split { .. }) => {}
                 Ok(answer)
                     if first.answered.is_some_and(|(_, first)| first.as_ref().ok() != Some(answer)) =>
                 {
@@ -82,7 +84,7 @@ pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 /// The node that decides the outcome: that of the first member if all are in one group, otherwise the head.
 pub(super) fn coordinator(history: &History<'_>, meeting: &Meeting) -> Option<Id> {
     let first = match &meeting.0 {
-        Set::Group(group) if !history.merged.contains_key(group) && !meeting.1.starts_with(b"\0") => {
+        Set::Group(group) if !history.derived.contains_key(group) && !meeting.1.starts_with(b"\0") => {
             Some(Member { group: *group, rank: 0 })
         }
         Set::Members(members) => {
@@ -122,7 +124,8 @@ pub(super) fn limit_of(request: &Request) -> Option<u128> {
         Request::Fence { limit, .. }
         | Request::Open { limit, .. }
         | Request::Close { limit, .. }
-        | Request::Merge { limit, .. } => limit.map(|limit| limit.as_micros()),
+        | Request::Merge { limit, .. }
+        | Request::Split { limit, .. } => limit.map(|limit| limit.as_micros()),
         _ => None,
     }
 }
@@ -159,7 +162,7 @@ fn has_reason(
         | FaultKind::NotMember
         | FaultKind::GroupClosed
         | FaultKind::NotStarted => {
-            !matches!(part.what, Request::Fence { over: Set::Group(group), .. } if !history.merged.contains_key(group))
+            !matches!(part.what, Request::Fence { over: Set::Group(group), .. } if !history.derived.contains_key(group))
         }
         _ => false,
     }

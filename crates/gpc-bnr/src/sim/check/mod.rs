@@ -8,6 +8,7 @@ mod meetings;
 mod notices;
 mod reads;
 mod rest;
+mod rosters;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +49,8 @@ const CHECKERS: &[Checker] = &[
     ("along", kills::along),
     ("killed", kills::for_a_reason),
     ("spawns", kills::spawns),
+    ("members", rosters::members),
+    ("colors", rosters::colors),
     ("numbers", rest::numbers),
     ("names", rest::names),
     ("ends", rest::ends),

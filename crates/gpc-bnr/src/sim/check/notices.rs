@@ -5,21 +5,29 @@ use std::collections::BTreeMap;
 use super::Wrong;
 use super::history::History;
 use super::meetings::LATE;
-use crate::names::{GroupId, Member, Rank};
+use crate::names::{Member, Rank};
 use crate::request::{Answer, Client, Request};
+use crate::roster::{Span, spans_of};
 use crate::sim::seen::Seen;
 
-/// The answer to a subscription lists the groups whose deaths follow: for a merged group, its parts.
+/// The answer to a subscription lists the processes whose deaths follow; those of an open group have no end.
 pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (_, request)) in &history.requests {
         let answer = history.answers.get(&(*client, *serial));
         let (Request::Subscribe(group), Some((at, Ok(answer), _))) = (request, answer) else { continue };
-        let named: Vec<GroupId> = match answer {
-            Answer::Groups(groups) => groups.iter().map(|status| status.group).collect(),
+        let spans: Vec<Span> = match answer {
+            Answer::Rosters(groups) => groups.iter().flat_map(|roster| roster.spans.clone()).collect(),
             _ => Vec::new(),
         };
-        if named != history.bases(*group) {
-            wrong.push((*at, format!("{client:?} subscribes to {group}, and gets the deaths of {named:?}")));
+        let from_its_first = || matches!(spans[..], [span] if span.group == *group && span.first == 0);
+        let right = match history.list(*group) {
+            Some(members) if history.derived.contains_key(group) => spans_of(members) == spans,
+            Some(members) => spans == [Span::whole(*group)] || spans_of(members) == spans,
+            // No node has started it.
+            None => from_its_first(),
+        };
+        if !right {
+            wrong.push((*at, format!("{client:?} subscribes to {group}, and gets the deaths of {spans:?}")));
         }
     }
 }
@@ -30,7 +38,7 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let mut told = BTreeMap::new();
     for (at, seen) in history.seen.iter().enumerate() {
         let Seen::Noticed { client, death } = seen else { continue };
-        if may.get(&(*client, death.member.group)).is_none_or(|since| *since > at) {
+        if may.since(*client, death.member).is_none_or(|since| since > at) {
             wrong.push((at, format!("{client:?} is told of {death:?}, and has not asked")));
         }
         if told.insert((*client, death.member), at).is_some() {
@@ -38,31 +46,35 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         }
         wrong.extend(history.was_no_death(death, at).map(|what| (at, format!("{client:?} is {what}"))));
     }
-    for ((client, group), since) in &must {
-        let freed = history.is_freed(*group, usize::MAX);
-        if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
+    for (client, group) in must.groups() {
+        let freed = history.is_freed(group, usize::MAX);
+        if history.is_excused(client, usize::MAX) || history.is_away(client) || freed {
             continue;
         }
-        let all = || Member { group: *group, rank: 0 }..=Member { group: *group, rank: Rank::MAX };
+        let all = || Member { group, rank: 0 }..=Member { group, rank: Rank::MAX };
         for member in history.runs.range(all()).map(|(member, _)| member) {
+            if must.since(client, *member).is_none() {
+                continue;
+            }
             let crash = history.node_of(Client::Process(*member)).and_then(|id| history.crashed.get(&id));
             let Some(crash) = crash.filter(|crash| history.is_settled(**crash)) else { continue };
-            if !told.contains_key(&(*client, *member)) {
+            if !told.contains_key(&(client, *member)) {
                 wrong.push((*crash, format!("{client:?} is never told that {member} was lost")));
             }
         }
         for (member, (at, _)) in history.over.range(all()) {
+            let Some(since) = must.since(client, *member) else { continue };
             // If the node is lost, the exit of its processes is unknown.
             let lost = history.is_excused(Client::Process(*member), usize::MAX);
             if !history.is_settled(*at) || lost {
                 continue;
             }
-            let Some(hears) = told.get(&(*client, *member)) else {
+            let Some(hears) = told.get(&(client, *member)) else {
                 wrong.push((*at, format!("{client:?} is never told that {member} has ended")));
                 continue;
             };
-            let late = history.time(*at).max(history.time(*since))
-                + LATE[usize::from(!history.disturbed.is_empty())];
+            let late =
+                history.time(*at).max(history.time(since)) + LATE[usize::from(!history.disturbed.is_empty())];
             if history.time(*hears) > late {
                 wrong.push((*hears, format!("{client:?} is told very late that {member} has ended")));
             }
@@ -77,7 +89,7 @@ pub(super) fn before_failures(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let Some((at, Err(fault))) = part.answered else { continue };
         let client = Client::Process(part.member);
         for death in &fault.deaths {
-            if since.get(&(client, death.member.group)).is_none_or(|since| *since > at) {
+            if since.since(client, death.member).is_none_or(|since| since > at) {
                 continue;
             }
             let mut before = history.seen[..at].iter();

@@ -7,7 +7,7 @@ use super::history::History;
 use crate::fault::FaultKind;
 use crate::names::Member;
 use crate::request::{Answer, Client, Request};
-use crate::sim::programs::{ROUNDS_MAX, again, common, once, together};
+use crate::sim::programs::{ROUNDS_MAX, again, common, group_of, once, together};
 use crate::sim::seen::Seen;
 
 /// The member that puts a key; places in the history and rounds of the puts.
@@ -81,7 +81,8 @@ pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let Some(entered) = fences.put_before(*reader, key, *asked) else { continue };
         let text = String::from_utf8_lossy(key);
         let kind = answer.as_ref().err().map(|fault| fault.kind);
-        if kind == Some(FaultKind::DomainEnded) || history.is_excused(*client, *at) {
+        let freed = group_of(database).is_some_and(|group| history.is_freed(group, *at));
+        if kind == Some(FaultKind::DomainEnded) || history.is_excused(*client, *at) || freed {
             continue;
         }
         let what = match answer {

@@ -40,10 +40,15 @@ pub(super) fn numbers(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     }
     for (meeting, parts) in &history.meetings {
         for part in parts {
-            if let (Request::Open { .. } | Request::Merge { .. }, Some((at, Ok(Answer::Group(group))))) =
-                (part.what, part.answered)
-            {
-                give(at, *group, format!("meeting {meeting:?}"));
+            let Some((at, Ok(Answer::Group(group)))) = part.answered else { continue };
+            match part.what {
+                Request::Open { .. } | Request::Merge { .. } => {
+                    give(at, *group, format!("meeting {meeting:?}"));
+                }
+                Request::Split { color, .. } => {
+                    give(at, *group, format!("color {color:?} of meeting {meeting:?}"));
+                }
+                _ => {}
             }
         }
     }

@@ -7,7 +7,8 @@ use super::check;
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::request::{Answer, Client, GroupState, GroupStatus, Pair, Request};
+use crate::request::{Answer, Client, Pair, Request};
+use crate::roster::{Roster, Span};
 use crate::sim::programs::{common, once, together, value};
 use crate::sim::seen::Seen;
 use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
@@ -142,15 +143,8 @@ fn spawned() -> Result<Answer, Fault> {
 }
 
 fn subscribed(group: GroupId) -> Result<Answer, Fault> {
-    Ok(Answer::Groups(vec![GroupStatus {
-        group,
-        parent: None,
-        state: GroupState::Running,
-        database: "own".into(),
-        program: Vec::new(),
-        age: Duration::ZERO,
-        members: Vec::new(),
-    }]))
+    let span = Span { group, first: 0, count: 2 };
+    Ok(Answer::Rosters(vec![Roster { group, database: "own".into(), spans: vec![span] }]))
 }
 
 fn put(key: Vec<u8>, value: Vec<u8>) -> Request {
@@ -569,4 +563,38 @@ fn a_kill_that_takes_very_long() {
         })
     };
     assert_eq!((takes(1), takes(20)), (vec![], vec!["kills"]));
+}
+
+/// Both members split their group: the first one by color 1, the second one by this color. They get these groups, and
+/// ask for the members of the second one.
+fn split(color: Option<u32>, told: [Answer; 2], members: &[Member]) -> Vec<&'static str> {
+    doctored(|story| {
+        story.goes_on(|story| {
+            let split = |color, key| Request::Split { group: GROUP, color, key, limit: None };
+            story.ask(process(FIRST), 20, split(Some(1), 5));
+            story.ask(process(SECOND), 20, split(color, 4));
+            let [first, second] = told;
+            story.answer(process(FIRST), 20, Ok(first), false);
+            story.answer(process(SECOND), 20, Ok(second), false);
+            story.ask(process(FIRST), 21, Request::Members(GroupId(8)));
+            let roster = Roster::new(GroupId(8), "kvs".into(), members.iter().copied());
+            story.answer(process(FIRST), 21, Ok(Answer::Rosters(vec![roster])), false);
+        });
+    })
+}
+
+#[test]
+fn groups_of_a_split_that_mix_colors_or_have_other_members() {
+    let group = |group| Answer::Group(GroupId(group));
+    let both = || [group(8), group(8)];
+    // The second one has the smaller key.
+    assert_eq!(split(Some(1), both(), &[SECOND, FIRST]), [""; 0]);
+    assert_eq!(split(Some(1), both(), &[FIRST, SECOND]), ["members"]);
+    assert_eq!(split(Some(1), both(), &[SECOND]), ["members"]);
+    assert!(split(Some(1), [group(8), group(9)], &[FIRST]).contains(&"colors"));
+    assert_eq!(split(Some(2), [group(8), group(9)], &[FIRST]), [""; 0]);
+    assert!(split(Some(2), both(), &[FIRST]).contains(&"numbers"));
+    assert_eq!(split(None, [group(8), Answer::Done], &[FIRST]), [""; 0]);
+    assert!(split(None, both(), &[FIRST]).contains(&"colors"));
+    assert!(split(Some(1), [group(8), Answer::Done], &[SECOND, FIRST]).contains(&"colors"));
 }

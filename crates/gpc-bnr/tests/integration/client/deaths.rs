@@ -6,23 +6,16 @@ use std::time::Duration;
 
 use gpc_bnr::client::{Deaths, Process};
 use gpc_bnr::names::GroupId;
-use gpc_bnr::request::{Answer, GroupState, GroupStatus, Request};
-use gpc_bnr::{Fault, FaultKind};
+use gpc_bnr::request::{Answer, Request};
+use gpc_bnr::{Fault, FaultKind, Roster, Span};
 
 use crate::client::fake::{Fake, GROUP, PATIENCE, begun, death, meanwhile};
 
 /// The answer of a node that will report the deaths of these groups.
 fn accepted(groups: &[GroupId]) -> Result<Answer, Fault> {
-    let status = |group: &GroupId| GroupStatus {
-        group: *group,
-        parent: None,
-        state: GroupState::Running,
-        database: String::new(),
-        program: Vec::new(),
-        age: Duration::ZERO,
-        members: Vec::new(),
-    };
-    Ok(Answer::Groups(groups.iter().map(status).collect()))
+    let span = |group: &GroupId| Span { group: *group, first: 0, count: 1000 };
+    let spans = groups.iter().map(span).collect();
+    Ok(Answer::Rosters(vec![Roster { group: GroupId(9), database: String::new(), spans }]))
 }
 
 fn subscribed(process: &Arc<Process>, fake: &mut Fake) -> Deaths {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use gpc_bnr::client::{Process, Spawned, Tool};
 use gpc_bnr::names::{GroupId, Member, Set};
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, Pair, Request};
-use gpc_bnr::{Fault, FaultKind, Limits, OnDeath, Spec};
+use gpc_bnr::{Fault, FaultKind, Limits, OnDeath, Roster, Span, Spec};
 
 use crate::client::fake::{Fake, GROUP, PATIENCE, begun, identity, meanwhile};
 
@@ -117,11 +117,40 @@ fn groups() {
     assert!(!spawned().is_whole() && spawned().failed().eq([(1, 2)]));
     let request = Request::Merge { first: GROUP, second: GroupId(9), limit: Some(SECOND) };
     asks(|p| p.merge(p.group(), GroupId(9), Some(SECOND)), &request, &group, GroupId(9));
+    let split = |color, key, limit| Request::Split { group: GROUP, color, key, limit: Some(limit) };
+    let splits = |p: &Process| p.split(GROUP, Some(3), -4, Some(SECOND));
+    asks(splits, &split(Some(3), -4, SECOND), &group, Some(GroupId(9)));
+    asks(|p| p.split(GROUP, None, 5, None), &split(None, 5, PATIENCE), &Answer::Done, None);
+    asks(|p| p.dup(GROUP, None), &split(Some(0), 0, PATIENCE), &group, GroupId(9));
     asks(|p| p.free(GroupId(9)), &Request::Free(GroupId(9)), &Answer::Done, ());
     asks(|p| p.kill(GroupId(9)), &Request::Kill(GroupId(9)), &Answer::Done, ());
     let answer = Answer::Groups(vec![status(GroupId(9))]);
     asks(|p| p.status(GroupId(9)), &Request::Status(GroupId(9)), &answer, status(GroupId(9)));
     asks(Process::groups, &Request::Groups, &answer, vec![status(GroupId(9))]);
+}
+
+#[test]
+fn members_of_groups() {
+    let span = |group, first, count| Span { group, first, count };
+    let spans = vec![span(GroupId(1), 3, 2), span(GROUP, 0, 4)];
+    let roster = Roster { group: GroupId(9), database: "kvs_d_9".into(), spans };
+    let (request, answer) = (Request::Members(GroupId(9)), Answer::Rosters(vec![roster.clone()]));
+    asks(|p| p.rank_of(GroupId(9)), &request, &answer, 4);
+    asks(|p| p.database_of(GroupId(9)), &request, &answer, "kvs_d_9".into());
+    asks(|p| p.members_of(GroupId(9)), &request, &answer, roster.members().collect());
+    // A process that does not belong to the group has no rank there.
+    let (process, mut fake) = begun();
+    let asking = meanwhile(&process, |process| process.rank_of(GroupId(8)));
+    fake.expect(
+        &Request::Members(GroupId(8)),
+        Ok(Answer::Rosters(vec![Roster::new(GroupId(8), String::new(), [])])),
+    );
+    let fault = asking.join().unwrap().unwrap_err();
+    assert_eq!(fault.kind, FaultKind::NotMember);
+    assert!(fault.message.contains("g4.2") && fault.message.contains("g8"), "{fault}");
+    // Its own group it knows.
+    assert_eq!((process.rank_of(GROUP), process.database_of(GROUP)), (Ok(2), Ok("kvs_d_4".into())));
+    assert!(fake.has_heard_nothing());
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
 /// Subscribes, and returns the groups whose deaths will be reported.
 fn subscribed(nodes: &mut Nodes, client: Client, group: GroupId) -> Vec<GroupId> {
     match nodes.ask(client, Request::Subscribe(group)) {
-        Ok(Answer::Groups(groups)) => groups.iter().map(|status| status.group).collect(),
+        Ok(Answer::Rosters(groups)) => groups[0].spans.iter().map(|span| span.group).collect(),
         other => panic!("{other:?}"),
     }
 }

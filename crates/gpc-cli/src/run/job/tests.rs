@@ -345,7 +345,7 @@ fn a_job_waits_for_groups_that_it_finds_at_its_end() {
     let groups = [
         (1, GroupState::Ended, 2),
         (2, GroupState::Open, 1),
-        (3, GroupState::Merged, 1),
+        (3, GroupState::Derived, 1),
         (5, GroupState::Running, 1),
         (6, GroupState::Running, 1),
     ];
