@@ -1,4 +1,4 @@
-/* groups.c: the program of BNR's source, "Classic Groups": open a group, spawn into it twice, close it.
+/* groups.c: the program of BNR's source, "Classic Groups": open a group, spawn into it twice, close it, merge with it.
  *
  *     gpc run -n 2 groups
  *
@@ -25,6 +25,27 @@ static int ended(BNR_Group group, int rank, int exit_code) {
     return 0;
 }
 
+/* One group of the own processes and the others, with ranks and a database of its own. */
+static void merge(BNR_Group other, char *part) {
+    char attr[BNR_MAXATTRLEN], val[BNR_MAXVALLEN];
+    BNR_Group own, all;
+    int rank, size, next;
+    must(BNR_Get_group(&own));
+    must(BNR_Merge(own, other, &all)); /* collective over both */
+    must(BNR_Get_rank(all, &rank));
+    must(BNR_Get_size(all, &size));
+    next = (rank + 1) % size;
+    snprintf(attr, sizeof attr, "part-%d", rank);
+    must(BNR_Put(all, attr, part, -1));
+    must(BNR_Fence(all));
+    snprintf(attr, sizeof attr, "part-%d", next);
+    must(BNR_Get(all, attr, val));
+    printf("%d of %d beside %d: %s\n", rank, size, next, part);
+    fflush(stdout);
+    must(BNR_Fence(all)); /* before it is freed, all have read */
+    if (rank == 0) must(BNR_Free_group(all));
+}
+
 static void open_and_spawn(char *program) {
     BNR_Group own, grp;
     int root, size;
@@ -38,6 +59,7 @@ static void open_and_spawn(char *program) {
     }
     must(BNR_Close_group(grp)); /* collective: now they start */
     must(BNR_Get_size(grp, &size));
+    merge(grp, "pump");
     if (root == 0) {
         printf("%d processes were spawned\n", size);
         fflush(stdout);
@@ -61,6 +83,7 @@ static void take_part(char *part) {
     must(BNR_Get(grp, attr, val));
     printf("rank %d of %d: %s, beside %s\n", rank, size, part, val);
     fflush(stdout);
+    merge(parent, part);
 }
 
 int main(int count, char **arguments) {

@@ -252,6 +252,20 @@ int BNR_Merge(BNR_Group local,
               BNR_Group remote,
               BNR_Group *merged);
 
+// Makes groups of the processes of a group, one for each `color` from 0, and stores that of the caller's. With a
+// negative color, as BNR_UNDEFINED, the caller takes part and gets BNR_GROUP_NULL. Ranks are in the order of `key`; of
+// equal keys, in that of the old ranks. Collective over `local`, which the caller belongs to. Release it with
+// BNR_Free_group. Errors: those of BNR_Fence.
+int BNR_Group_Split(BNR_Group local,
+                    int color,
+                    int key,
+                    BNR_Group *made);
+
+// Makes a group of the same processes with the same ranks, and a database of its own, and stores it. Collective over
+// `local`, which the caller belongs to. Release it with BNR_Free_group. Errors: those of BNR_Fence.
+int BNR_Group_Dup(BNR_Group local,
+                  BNR_Group *made);
+
 // Kills all processes of a group, and what they have started: with SIGTERM, and 2 s later with SIGKILL. Waits until
 // nothing is left. Errors: BNR_ERR_NO_GROUP.
 int BNR_Kill(BNR_Group pg);
@@ -264,12 +278,23 @@ int BNR_Kill(BNR_Group pg);
 // then the fence has taken place.
 int BNR_Fence(BNR_Group over);
 
-// Stores the rank of this process in a group that it belongs to. Errors: BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP.
+// Stores the rank of this process in a group that it belongs to. Errors: BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP,
+// BNR_ERR_GROUP_OPEN.
 int BNR_Group_Get_rank(BNR_Group of,
                        int *rank);
 
 // Stores the number of processes of a group. Waits until the group is closed. Errors: BNR_ERR_NO_GROUP.
 int BNR_Group_Get_size(BNR_Group of, int *size);
+
+// Stores the processes of a group by rank: the group that each was started in, and its rank there, as
+// BNR_Get_proc_id has them in that process. `groups` and `ranks` have room for `capacity` of them, and may be null if
+// it is 0. `count` gets their number. Errors: BNR_ERR_TOO_LARGE if there are more than `capacity`: then the first ones
+// are stored. BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN.
+int BNR_Group_Get_members(BNR_Group of,
+                          BNR_Group *groups,
+                          int *ranks,
+                          int capacity,
+                          int *count);
 
 // Puts a value of an attribute into the database of a group, and does not wait: BNR_Fence reports a put that was
 // refused. `rank_advice` is the rank that will get the value, or -1. The texts are copied.
@@ -285,7 +310,7 @@ int BNR_Group_Get(BNR_Group of,
                   char *val);
 
 // Stores the name of the database of a group, for the functions of databases. `dbname` has room for
-// BNR_DB_Get_name_length_max() bytes. Errors: BNR_ERR_NO_GROUP.
+// BNR_DB_Get_name_length_max() bytes. Errors: BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN.
 int BNR_Group_DB_Get_name(BNR_Group of, char *dbname);
 
 // Calls `notify_fn` with each death in a group, once, also with those before. It runs as that of BNR_Spawn does, with

@@ -93,6 +93,40 @@ pub unsafe extern "C" fn BNR_Merge(local: BNR_Group, remote: BNR_Group, merged: 
     }
 }
 
+/// Makes groups of the processes of a group, one for each `color` from 0, and stores that of the caller's. With a
+/// negative color, as BNR_UNDEFINED, the caller takes part and gets BNR_GROUP_NULL. Ranks are in the order of `key`; of
+/// equal keys, in that of the old ranks. Collective over `local`, which the caller belongs to. Release it with
+/// BNR_Free_group. Errors: those of BNR_Fence.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn BNR_Group_Split(
+    local: BNR_Group,
+    color: c_int,
+    key: c_int,
+    made: *mut BNR_Group,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        linked(|c, session| {
+            c.needs(made, "made")?;
+            let part = session.process.split(group(local)?, u32::try_from(color).ok(), key, None)?;
+            store(c, made, part, "made")
+        })
+    }
+}
+
+/// Makes a group of the same processes with the same ranks, and a database of its own, and stores it. Collective over
+/// `local`, which the caller belongs to. Release it with BNR_Free_group. Errors: those of BNR_Fence.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn BNR_Group_Dup(local: BNR_Group, made: *mut BNR_Group) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        linked(|c, session| {
+            c.needs(made, "made")?;
+            store(c, made, Some(session.process.dup(group(local)?, None)?), "made")
+        })
+    }
+}
+
 /// Kills all processes of a group, and what they have started: with SIGTERM, and 2 s later with SIGKILL. Waits until
 /// nothing is left. Errors: BNR_ERR_NO_GROUP.
 #[unsafe(no_mangle)]
@@ -113,7 +147,8 @@ pub unsafe extern "C" fn BNR_Fence(over: BNR_Group) -> c_int {
     unsafe { linked(|_, session| session.fence(group(over)?)) }
 }
 
-/// Stores the rank of this process in a group that it belongs to. Errors: BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP.
+/// Stores the rank of this process in a group that it belongs to. Errors: BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP,
+/// BNR_ERR_GROUP_OPEN.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn BNR_Group_Get_rank(of: BNR_Group, rank: *mut c_int) -> c_int {
     // SAFETY: the documentation demands valid pointers.
@@ -133,6 +168,44 @@ pub unsafe extern "C" fn BNR_Group_Get_size(of: BNR_Group, size: *mut c_int) -> 
         linked(|c, session| {
             c.needs(size, "size")?;
             c.store(size, number(session.process.size_of(group(of)?)?)?, "size")
+        })
+    }
+}
+
+/// Stores the processes of a group by rank: the group that each was started in, and its rank there, as
+/// BNR_Get_proc_id has them in that process. `groups` and `ranks` have room for `capacity` of them, and may be null if
+/// it is 0. `count` gets their number. Errors: BNR_ERR_TOO_LARGE if there are more than `capacity`: then the first ones
+/// are stored. BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn BNR_Group_Get_members(
+    of: BNR_Group,
+    groups: *mut BNR_Group,
+    ranks: *mut c_int,
+    capacity: c_int,
+    count: *mut c_int,
+) -> c_int {
+    // SAFETY: the documentation demands valid pointers.
+    unsafe {
+        linked(|c, session| {
+            c.needs(count, "count")?;
+            let room = usize::try_from(capacity)
+                .map_err(|_| Error::argument(format!("`capacity` is {capacity}: it is a number from 0")))?;
+            if room > 0 {
+                c.needs(groups, "groups")?;
+                c.needs(ranks, "ranks")?;
+            }
+            let members = session.process.members_of(group(of)?)?;
+            c.store(count, number(members.len())?, "count")?;
+            for (index, member) in members.iter().take(room).enumerate() {
+                store(c, groups.wrapping_add(index), Some(member.group), "groups")?;
+                c.store(ranks.wrapping_add(index), number(member.rank)?, "ranks")?;
+            }
+            if members.len() > room {
+                let message =
+                    format!("`groups` and `ranks` have room for {room} of {} processes", members.len());
+                return Err(fault(FaultKind::TooLarge, message));
+            }
+            Ok(())
         })
     }
 }
@@ -188,7 +261,7 @@ fn short(text: &[u8], room: usize, name: &str) -> Result<()> {
 }
 
 /// Stores the name of the database of a group, for the functions of databases. `dbname` has room for
-/// BNR_DB_Get_name_length_max() bytes. Errors: BNR_ERR_NO_GROUP.
+/// BNR_DB_Get_name_length_max() bytes. Errors: BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn BNR_Group_DB_Get_name(of: BNR_Group, dbname: *mut c_char) -> c_int {
     // SAFETY: the documentation demands valid pointers.

@@ -176,24 +176,17 @@ impl Session {
 
     /// Name of the own database of a group.
     pub(crate) fn database_of(&self, group: GroupId) -> Result<String> {
-        if group == self.process.group() {
-            return Ok(self.process.database().to_owned());
-        }
         if let Some(name) = lock(&self.state).databases.get(&group) {
             return Ok(name.clone());
         }
-        let name = self.process.status(group)?.database;
+        let name = self.process.database_of(group)?;
         lock(&self.state).databases.insert(group, name.clone());
         Ok(name)
     }
 
     /// The rank of this process in a group.
     pub(crate) fn rank_of(&self, group: GroupId) -> Result<u32> {
-        let member = self.process.member();
-        match member.group == group {
-            true => Ok(member.rank),
-            false => Err(fault(FaultKind::NotMember, format!("{member} is not in {group}"))),
-        }
+        Ok(self.process.rank_of(group)?)
     }
 
     /// Commits the puts of this process into the database of a group, and fences the group.

@@ -154,6 +154,93 @@ static void groups(void) {
     IS(BNR_ERR_NOT_FOUND, BNR_Group_Get(own_group, "none", value));
 }
 
+/* A derived group: ranks, the processes by their first names, and a database of its own with puts of all members. */
+static void is_group(BNR_Group group, int rank, int size, int first, const BNR_Group *groups, const int *ranks) {
+    BNR_Group found[8];
+    int numbers[8], got = -1, count = -1, i;
+    char name[257], made[64];
+    OKAY(BNR_Group_Get_rank(group, &got));
+    OKAY(BNR_Group_Get_size(group, &count));
+    CHECK(got == rank && count == size && size <= 8);
+    OKAY(BNR_Group_Get_members(group, found, numbers, 8, &count));
+    CHECK(count == size);
+    for (i = 0; i < size; i++) CHECK(found[i] == groups[i] && numbers[i] == ranks[i]);
+    /* No room, and room for one. */
+    IS(BNR_ERR_TOO_LARGE, BNR_Group_Get_members(group, NULL, NULL, 0, &count));
+    CHECK(count == size);
+    found[1] = -7;
+    if (size > 1) {
+        IS(BNR_ERR_TOO_LARGE, BNR_Group_Get_members(group, found, numbers, 1, &count));
+        CHECK(count == size && found[0] == groups[0] && found[1] == -7);
+    }
+    IS(BNR_ERR_BAD_REQUEST, BNR_Group_Get_members(group, found, NULL, 8, &count));
+    IS(BNR_ERR_BAD_REQUEST, BNR_Group_Get_members(group, found, numbers, -1, &count));
+    OKAY(BNR_Group_DB_Get_name(group, name));
+    CHECK(strcmp(name, own_database) != 0);
+    snprintf(made, sizeof made, "rank-%d", rank);
+    snprintf(value, sizeof value, "%d", first + rank);
+    OKAY(BNR_Group_Put(group, made, value, -1));
+    OKAY(BNR_Fence(group));
+    for (i = 0; i < size; i++) {
+        snprintf(made, sizeof made, "rank-%d", i);
+        OKAY(BNR_Group_Get(group, made, value));
+        CHECK(atoi(value) == first + i);
+    }
+}
+
+/* Parents, and children of them, as one group, its copy, and its parts. The lower group has the lower ranks. */
+static void merged(BNR_Group other, int is_child) {
+    BNR_Group all = -1, copy = -1, half = -1, none = -1, low = is_child ? other : own_group,
+              high = is_child ? own_group : other;
+    BNR_Group groups[] = {low, low, high, high, high}, mixed[] = {high, low};
+    int ranks[] = {0, 1, 0, 1, 2}, mixed_ranks[] = {0, 1}, rank = own_rank + (is_child ? 2 : 0);
+    IS(BNR_ERR_NOT_MEMBER, BNR_Merge(own_group, own_group, &all));
+    OKAY(BNR_Merge(own_group, other, &all));
+    is_group(all, rank, 5, 100, groups, ranks);
+    OKAY(BNR_Group_Dup(all, &copy));
+    CHECK(copy != all);
+    is_group(copy, rank, 5, 200, groups, ranks);
+    /* The ranks 1 and 2, backwards; the others by equal keys, without the last one. */
+    OKAY(BNR_Group_Split(all, rank == 4 ? BNR_UNDEFINED : rank == 1 || rank == 2, rank == 1 || rank == 2 ? -rank : 3, &half));
+    if (rank == 1 || rank == 2) {
+        is_group(half, 2 - rank, 2, 300, mixed, mixed_ranks);
+    } else if (rank == 4) {
+        CHECK(half == BNR_GROUP_NULL);
+    } else {
+        BNR_Group rest[] = {low, high};
+        is_group(half, rank / 2, 2, 400, rest, mixed_ranks);
+    }
+    OKAY(BNR_Group_Split(all, -5, 0, &none));
+    CHECK(none == BNR_GROUP_NULL);
+    OKAY(BNR_Fence(own_group));
+    if (rank == 0) {
+        OKAY(BNR_Free_group(all));
+        IS(BNR_ERR_NO_GROUP, BNR_Group_Get_rank(all, &rank));
+        IS(BNR_ERR_NO_GROUP, BNR_Free_group(all));
+    }
+    /* The others stay. */
+    OKAY(BNR_Fence(copy));
+}
+
+static void child(void) {
+    BNR_Group parent;
+    OKAY(BNR_Get_parent(&parent));
+    merged(parent, 1);
+}
+
+static void merge(void) {
+    BNR_Group group, made;
+    int rank, count;
+    OKAY(BNR_Open_group(&group));
+    IS(BNR_ERR_GROUP_OPEN, BNR_Group_Get_members(group, NULL, NULL, 0, &count));
+    if (own_rank == 0) OKAY(BNR_Spawn(group, 3, program, "child", NULL, BNR_INFO_NULL, NULL));
+    OKAY(BNR_Close_group(group));
+    IS(BNR_ERR_NOT_MEMBER, BNR_Group_Get_rank(group, &rank));
+    IS(BNR_ERR_NOT_MEMBER, BNR_Group_Dup(group, &made));
+    IS(BNR_ERR_NOT_MEMBER, BNR_Group_Split(group, 0, 0, &made));
+    merged(group, 0);
+}
+
 /* Deaths, as functions have received them. */
 static int within, received, by_other, exits[8];
 static pthread_t main_thread;
@@ -343,7 +430,8 @@ int main(int count, char **arguments) {
         const char *name;
         void (*run)(void);
     } roles[] = {{"databases", databases}, {"groups", groups}, {"part", part},     {"deaths", deaths}, {"waiter", waiter},
-                 {"dies", dies},           {"spawns", spawns}, {"chosen", chosen}, {"sizes", sizes}};
+                 {"dies", dies},           {"spawns", spawns}, {"chosen", chosen}, {"sizes", sizes},
+                 {"merge", merge},         {"child", child}};
     size_t i;
     CHECK(count > 1);
     program = arguments[0];

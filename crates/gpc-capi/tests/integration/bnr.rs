@@ -135,6 +135,12 @@ fn groups_have_databases_and_fences_of_their_own() {
     plays("groups", 2);
 }
 
+/// BNR_Group_Get_rank was formerly BNR_ERR_NOT_MEMBER in a group that was not the first one of its caller.
+#[test]
+fn merged_split_and_duplicated_groups_have_ranks_and_databases() {
+    plays("merge", 2);
+}
+
 /// A notice could otherwise run on a thread of the library, beside the program.
 #[test]
 fn deaths_are_received_within_calls() {
@@ -298,7 +304,7 @@ int main(void) {
 #[test]
 fn every_function_refuses_what_is_wrong() {
     let functions = functions();
-    assert!(functions.len() > 35, "{}", functions.len());
+    assert!(functions.len() > 38, "{}", functions.len());
     let mut code = START.to_owned();
     let is_of_info = |name: &str| name.starts_with("BNR_Info_");
     let of_process: Vec<_> = functions
@@ -344,7 +350,7 @@ fn every_function_refuses_what_is_wrong() {
     assert_eq!(ran.lines, ["done"]);
 }
 
-/// The source's pseudo code: open, spawn, spawn, close.
+/// The source's pseudo code: open, spawn, spawn, close; and merge.
 #[test]
 fn two_processes_open_a_group_spawn_into_it_twice_and_close_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -352,7 +358,14 @@ fn two_processes_open_a_group_spawn_into_it_twice_and_close_it() {
     let ran = run(&program, 2, &[], "detect_leaks=1");
     ran.well();
     let expected = [
+        "0 of 7 beside 1: pump",
+        "1 of 7 beside 2: pump",
+        "2 of 7 beside 3: ocean",
+        "3 of 7 beside 4: ocean",
+        "4 of 7 beside 5: air and ice",
+        "5 of 7 beside 6: air and ice",
         "5 processes were spawned",
+        "6 of 7 beside 0: air and ice",
         "rank 0 of 5: ocean, beside ocean",
         "rank 1 of 5: ocean, beside air and ice",
         "rank 2 of 5: air and ice, beside air and ice",
