@@ -2,7 +2,6 @@
 //! function.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::end::End;
 use super::seeded_hash::{Seeded, SeededMap};
@@ -25,9 +24,9 @@ impl CallMeter {
         CallMeter { shared, known: SeededMap::with_hasher(Seeded::new(seed)), other: None }
     }
 
-    /// Counts a call that has ended; `own` is whether it was started here.
+    /// Counts a call that has ended; `own` is whether it was started here, and `took_ns` how long it took.
     #[inline]
-    pub(super) fn ended(&mut self, own: bool, func: u64, end: End, took: Duration) {
+    pub(super) fn ended(&mut self, own: bool, func: u64, end: End, took_ns: u64) {
         let counts = self.shared.counts(own);
         let counter = match end {
             End::Done => &counts.done,
@@ -39,33 +38,35 @@ impl CallMeter {
         counter.add(1);
         if matches!(end, End::Done | End::Partial) {
             match self.known.get(&func) {
-                Some(histogram) => histogram.add(took),
-                None => self.first_call(func, end, took),
+                Some(histogram) => histogram.add(took_ns),
+                None => self.first_call(func, end, took_ns),
             }
         }
     }
 
     /// A peer may name any function, and a call of one that does not exist is not done: it gets no histogram.
     #[cold]
-    fn first_call(&mut self, func: u64, end: End, took: Duration) {
+    fn first_call(&mut self, func: u64, end: End, took_ns: u64) {
         if end == End::Done && self.known.len() < FUNCTIONS_MAX {
             let histogram = self.shared.histogram(Some(func));
-            histogram.add(took);
+            histogram.add(took_ns);
             self.known.insert(func, histogram);
         } else {
-            self.other.get_or_insert_with(|| self.shared.histogram(None)).add(took);
+            self.other.get_or_insert_with(|| self.shared.histogram(None)).add(took_ns);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::wire::call_metrics::CallCounts;
 
     #[test]
     fn calls_are_counted_by_their_end_and_where_they_started() {
-        let (shared, second) = (CallMetrics::default(), Duration::from_secs(1));
+        let (shared, second) = (CallMetrics::default(), 1_000_000_000);
         let mut meter = CallMeter::new(shared.clone(), 7);
         let all = [End::Done, End::Partial, End::Failed, End::Cancelled, End::Refused];
         for (times, end) in (1u64..).zip(all) {
@@ -79,18 +80,18 @@ mod tests {
         );
         let functions = shared.functions();
         assert_eq!((functions.len(), functions[0].func, functions[0].calls), (1, Some(9), 3));
-        assert_eq!(functions[0].total, 3 * second);
+        assert_eq!(functions[0].total, Duration::from_secs(3));
     }
 
     #[test]
     fn further_functions_and_those_that_do_not_exist_are_counted_together() {
         let shared = CallMetrics::default();
         let mut meter = CallMeter::new(shared.clone(), 7);
-        meter.ended(false, u64::MAX, End::Partial, Duration::from_secs(200));
+        meter.ended(false, u64::MAX, End::Partial, 200_000_000_000);
         assert_eq!(shared.functions()[0].func, None);
         for func in 0..FUNCTIONS_MAX as u64 + 2 {
-            meter.ended(false, func, End::Failed, Duration::ZERO);
-            meter.ended(false, func, End::Done, Duration::from_secs(1));
+            meter.ended(false, func, End::Failed, 0);
+            meter.ended(false, func, End::Done, 1_000_000_000);
         }
         let all = shared.functions();
         assert_eq!(all.len(), FUNCTIONS_MAX + 1);

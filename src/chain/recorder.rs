@@ -124,8 +124,9 @@ impl Recorder {
         if !self.is_on() {
             return;
         }
-        self.meter.ended(ending.parent.is_none(), ending.func, ending.end, now.since(times.came));
-        let since = |at: Option<Time>| Span::of_option(at.map(|at| at.since(times.came)));
+        let took = now.nanos_since(times.came);
+        self.meter.ended(ending.parent.is_none(), ending.func, ending.end, took);
+        let since = |at: Option<Time>| at.map_or(Span::NONE, |at| Span::of_nanos(at.nanos_since(times.came)));
         let (last, last_at) = times.last.unzip();
         self.calls.push(CallRecord {
             sequence: ending.call.sequence,
@@ -138,7 +139,7 @@ impl Recorder {
             callbacks: Span::of(times.callbacks),
             last: last.unwrap_or_default(),
             last_at: since(last_at),
-            answered: since(Some(now)),
+            answered: Span::of_nanos(took),
             end: ending.end,
         });
     }
@@ -147,7 +148,11 @@ impl Recorder {
     #[inline]
     pub(super) fn child_answered(&mut self, call: CallId, child: Id, came: Time, now: Time) {
         if self.is_on() {
-            self.answers.push(AnswerRecord { sequence: call.sequence, child, at: Span::of(now.since(came)) });
+            self.answers.push(AnswerRecord {
+                sequence: call.sequence,
+                child,
+                at: Span::of_nanos(now.nanos_since(came)),
+            });
         }
     }
 

@@ -24,7 +24,14 @@ impl Time {
 
     /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// Returns the time since `earlier` in nanoseconds, without the division that a [`Duration`] takes; zero if
+    /// `earlier` is later.
+    #[inline]
+    pub fn nanos_since(self, earlier: Time) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 }
 

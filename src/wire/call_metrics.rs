@@ -36,9 +36,9 @@ fn limit(bucket: usize) -> Duration {
 }
 
 /// The first bucket whose limit is not below this duration; `None` beyond the last one.
-fn bucket(took: Duration) -> Option<usize> {
-    let micros = took.as_nanos().div_ceil(1000).max(1);
-    let bucket = (u128::BITS - (micros - 1).leading_zeros()) as usize;
+fn bucket(took_ns: u64) -> Option<usize> {
+    let micros = took_ns.div_ceil(1000).max(1);
+    let bucket = (u64::BITS - (micros - 1).leading_zeros()) as usize;
     (bucket < BUCKETS).then_some(bucket)
 }
 
@@ -51,10 +51,10 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn add(&self, took: Duration) {
+    pub(crate) fn add(&self, took_ns: u64) {
         self.calls.add(1);
-        self.nanos.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        if let Some(bucket) = bucket(took) {
+        self.nanos.add(took_ns);
+        if let Some(bucket) = bucket(took_ns) {
             self.buckets[bucket].add(1);
         }
     }
@@ -165,12 +165,15 @@ mod tests {
 
     #[test]
     fn a_duration_is_in_the_first_bucket_that_it_does_not_exceed() {
-        let of = |nanos| bucket(Duration::from_nanos(nanos));
-        assert_eq!([of(0), of(1), of(1000)], [Some(0); 3]);
-        assert_eq!([of(1001), of(2000), of(2001), of(4000)], [Some(1), Some(1), Some(2), Some(2)]);
+        let at = |limit: Duration| bucket(limit.as_nanos() as u64);
+        assert_eq!([bucket(0), bucket(1), bucket(1000)], [Some(0); 3]);
+        assert_eq!(
+            [bucket(1001), bucket(2000), bucket(2001), bucket(4000)],
+            [Some(1), Some(1), Some(2), Some(2)]
+        );
         let last = limit(BUCKETS - 1);
-        let beyond = bucket(last + Duration::from_nanos(1));
-        assert_eq!((last.as_secs(), bucket(last), beyond), (134, Some(BUCKETS - 1), None));
-        assert!((0..BUCKETS).all(|place| bucket(limit(place)) == Some(place)));
+        let beyond = at(last + Duration::from_nanos(1));
+        assert_eq!((last.as_secs(), at(last), beyond), (134, Some(BUCKETS - 1), None));
+        assert!((0..BUCKETS).all(|place| at(limit(place)) == Some(place)));
     }
 }

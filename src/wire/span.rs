@@ -22,7 +22,12 @@ impl Span {
     /// Returns the duration, rounded down to the unit.
     #[inline]
     pub fn of(duration: Duration) -> Span {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Span::of_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the duration of so many nanoseconds, rounded down to the unit.
+    #[inline]
+    pub fn of_nanos(nanos: u64) -> Span {
         match u32::try_from(nanos) {
             Ok(nanos) if nanos < COARSE => Span(nanos),
             _ => Span(COARSE | (nanos / COARSE_NS).min(u64::from(COARSE - 2)) as u32),

@@ -195,8 +195,8 @@ pub enum Order {
 pub enum Report {
     /// The order has been carried out.
     Done,
-    /// Replies to [`Order::Collect`]: the puts of the members here, ordered by rank, then by put, and their choices in a
-    /// split.
+    /// Replies to [`Order::Collect`]: the puts of the members here, ordered by rank, then by put, and their choices in
+    /// a split.
     Entries(Brought, Vec<Choice>),
     /// Replies to [`Order::Start`]: each rank with its process id or the system's error number.
     Started(Vec<(Rank, Result<u32, i32>)>),

@@ -270,9 +270,9 @@ impl Process {
         self.link.ask(&request, self.time_limits.collective).and_then(answers::spawned)
     }
 
-    /// Makes a group of all processes of two groups, with a database of its own. The caller belongs to `own`. Collective
-    /// over both groups: each member passes its own group first. The processes of the group with the lower number come
-    /// first, whichever group a caller belongs to; each group keeps its order.
+    /// Makes a group of all processes of two groups, with a database of its own. The caller belongs to `own`.
+    /// Collective over both groups: each member passes its own group first. The processes of the group with the lower
+    /// number come first, whichever group a caller belongs to; each group keeps its order.
     ///
     /// # Errors
     /// As [`fence`](Self::fence); [`BadRequest`](crate::FaultKind::BadRequest) if a process belongs to both groups,
@@ -325,7 +325,8 @@ impl Process {
     }
 
     /// Kills all processes of a group and their descendants, with SIGTERM and then SIGKILL; waits until none is left. A
-    /// process that kills its own group does not receive the answer. Processes die with the group of their start: of a group made by merge, split or dup, the groups of all members are killed.
+    /// process that kills its own group does not receive the answer. Processes die with the group of their start: of a
+    /// group made by merge, split or dup, the groups of all members are killed.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).
@@ -350,8 +351,8 @@ impl Process {
     }
 
     /// Subscribes to the deaths of a group's processes: each once, including those that have already ended. A death
-    /// names the process as it was started, whichever group the subscription is for. If a death makes a request fail, its
-    /// notice arrives before that request returns.
+    /// names the process as it was started, whichever group the subscription is for. If a death makes a request fail,
+    /// its notice arrives before that request returns.
     ///
     /// # Errors
     /// [`NoGroup`](crate::FaultKind::NoGroup).

@@ -125,10 +125,11 @@ impl Group {
 
     pub(super) fn state(&self) -> GroupState {
         match self.stage {
+            // Whether its members live or not: their deaths are those of the groups that they were started in.
+            Stage::Derived { .. } => GroupState::Derived,
             Stage::Open(_) => GroupState::Open,
             Stage::Starting => GroupState::Starting,
             _ if self.over => GroupState::Ended,
-            Stage::Derived { .. } => GroupState::Derived,
             Stage::Running => GroupState::Running,
             Stage::Killed => GroupState::Killed,
         }
