@@ -215,7 +215,7 @@ pub enum GroupState {
     Killed,
     /// All its processes have ended.
     Ended,
-    /// It was made of members of other groups, and one of them has not ended.
+    /// It was made of members of other groups, which may have ended.
     Derived,
 }
 
