@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-/// A snapshot of what a node has done since its start, and of what it holds now: see [`Node::metrics`].
+/// A snapshot of what a node has done since its start, and of what it holds now: see
+/// [`Node::metrics`](super::Node::metrics).
 ///
 /// Each number is read for itself: a call that ends meanwhile may be counted both as ended and as in flight.
 #[derive(Clone, Default, Debug)]
