@@ -161,6 +161,6 @@ fn least(record: &Record, at: Id, request: &Request) -> u64 {
         return 0;
     }
     // Longer data are counted separately.
-    let data = if request.data.len() <= SHORT_MAX as u64 { request.data.len() } else { 0 };
+    let data = if request.body().len() <= SHORT_MAX as u64 { request.body().len() } else { 0 };
     CALL_MIN + RUN_MIN * request.ids.runs().count() as u64 + request.header.len() as u64 + data
 }
