@@ -89,7 +89,9 @@ pub(super) fn before_failures(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let Some((at, Err(fault))) = part.answered else { continue };
         let client = Client::Process(part.member);
         for death in &fault.deaths {
-            if since.since(client, death.member).is_none_or(|since| since > at) {
+            // Who subscribes to a derived group after the group of a member was freed is not told of deaths in it.
+            let freed = history.is_freed(death.member.group, at);
+            if freed || since.since(client, death.member).is_none_or(|since| since > at) {
                 continue;
             }
             let mut before = history.seen[..at].iter();
