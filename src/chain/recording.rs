@@ -13,7 +13,7 @@ use super::timeline::Timeline;
 use super::{Node, Time};
 use crate::wire::CallId;
 
-/// Children that have not answered, named for each call: enough to see who is late.
+/// Most children of a call that a recording lists as awaited. A few show which subtree is late.
 const AWAITED_MAX: usize = 64;
 
 /// What a call in flight waits for, or how it ended.

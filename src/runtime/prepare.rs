@@ -142,7 +142,7 @@ fn scattered(
     let mut data = Vec::with_capacity(in_order.iter().map(|part| part.len()).sum());
     in_order.iter().for_each(|part| data.extend_from_slice(part));
     let lengths = Parts::of_lengths(in_order.iter().map(|part| part.len() as u64));
-    // Lengths of bytes in memory have a sum, and there are no more than ids.
+    // Never `None`: the sum of the lengths of byte strings in memory fits a u64.
     Ok((data.into(), lengths.map(Box::new)))
 }
 

@@ -94,7 +94,7 @@ impl Replies {
         self.handle
     }
 
-    /// Cancels the call: what has arrived is still returned, and nothing follows.
+    /// Cancels the call. Replies that have arrived are still returned; no others follow.
     pub fn cancel(&self) {
         self.handle.cancel();
     }

@@ -1,4 +1,4 @@
-//! The flight recorder of running nodes: what is under way, what it waits for, and how calls ended.
+//! Tests of the flight recorder of running nodes: calls in flight, and how earlier ones ended.
 
 use std::sync::{Arc, Barrier};
 

@@ -68,7 +68,7 @@ struct State {
 
 /// An open group.
 struct Opened {
-    /// Its openers, who close it.
+    /// The processes that have opened the group; all of them close it.
     over: Set,
     /// The spawns of this process: number of processes, and the function that receives their deaths.
     spawns: Vec<(u32, BNR_Notify_fn)>,
@@ -255,7 +255,7 @@ impl Session {
         self.process.subscribe_with(group, move |death| {
             let receives = functions.iter().filter(|(ranks, _)| ranks.contains(&death.member.rank));
             for (_, function) in receives {
-                // The session may be gone: then nobody receives it.
+                // After the end of the session there is no receiver, and the notice is dropped.
                 let _ = sender.send(Notice { function: *function, death });
             }
         })?;

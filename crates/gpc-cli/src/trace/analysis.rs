@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Longest chain of waiting ids that is followed: the height of any tree that is in use.
 const WAITERS_MAX: usize = 64;
 
-/// What each node has answered: its recording, or why there is none.
+/// The recording of each node, or the reason why it sent none.
 pub(crate) type Answers = BTreeMap<Id, Result<Recording, String>>;
 
 /// The calls in flight, and the nodes that did not answer.
