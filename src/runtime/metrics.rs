@@ -60,6 +60,12 @@ pub struct Metrics {
 /// Name of the histograms.
 const DURATIONS: &str = "gpc_call_seconds";
 
+/// Most functions that are read of one node: four times as many as a node counts.
+const FUNCTIONS_MAX: usize = 1_024;
+
+/// Most buckets that are read of one function; a node has 28. Each is compared with all others.
+const BUCKETS_MAX: usize = 64;
+
 /// How long the calls of a function took at this node, with all ids below it.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -100,7 +106,7 @@ impl FunctionMetrics {
         let wanted = (self.calls as f64 * share).ceil() as u64;
         let mut sum = 0;
         self.buckets.iter().find_map(|(limit, count)| {
-            sum += count;
+            sum = count.saturating_add(sum);
             (sum >= wanted).then_some(*limit)
         })
     }
@@ -212,6 +218,9 @@ impl Metrics {
     fn read_durations(&mut self, part: &str, labels: &str, value: &str) -> Option<()> {
         let (name, labels) = label(labels, "function")?;
         if self.functions.last().is_none_or(|last| last.name != name) {
+            if self.functions.len() == FUNCTIONS_MAX {
+                return None;
+            }
             let (calls, total, buckets) = (0, Duration::ZERO, Vec::new());
             self.functions.push(FunctionMetrics { name, calls, total, buckets });
         }
@@ -222,6 +231,9 @@ impl Metrics {
                 let below: u64 = function.buckets.iter().map(|(_, count)| count).sum();
                 let count = value.parse::<u64>().ok()?.checked_sub(below)?;
                 if limit != "+Inf" {
+                    if function.buckets.len() == BUCKETS_MAX {
+                        return None;
+                    }
                     function.buckets.push((seconds(&limit)?, count));
                 }
             }
@@ -334,6 +346,12 @@ mod tests {
         let bucket =
             |value: u32| format!("gpc_call_seconds_bucket{{id=\"3\",function=\"f\",le=\"1\"}} {value}\n");
         assert_eq!(at(&(bucket(4) + &bucket(3))), Err(2), "counts of buckets only grow");
+        assert_eq!(at(&bucket(4).repeat(BUCKETS_MAX)), Ok(3));
+        assert_eq!(at(&bucket(4).repeat(BUCKETS_MAX + 1)), Err(BUCKETS_MAX + 1));
+        let function = |name| format!("gpc_call_seconds_count{{id=\"3\",function=\"{name}\"}} 1\n");
+        let functions = |count| (0..count).map(function).collect::<String>();
+        assert_eq!(at(&functions(FUNCTIONS_MAX)), Ok(3));
+        assert_eq!(at(&functions(FUNCTIONS_MAX + 1)), Err(FUNCTIONS_MAX + 1));
     }
 
     proptest! {

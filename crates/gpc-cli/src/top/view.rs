@@ -104,8 +104,13 @@ const BUILT_IN: &str = "gpc:";
 /// Ended calls, without those of built-in functions.
 fn ended(node: &Metrics) -> u64 {
     let built_in = node.functions.iter().filter(|function| function.name.starts_with(BUILT_IN));
-    let all = node.calls_succeeded + node.calls_failed + node.requests_succeeded + node.requests_failed;
-    all.saturating_sub(built_in.map(|function| function.calls).sum())
+    let all = [node.calls_succeeded, node.calls_failed, node.requests_succeeded, node.requests_failed];
+    sum(all).saturating_sub(sum(built_in.map(|function| function.calls)))
+}
+
+/// Adds numbers that nodes have sent, which may be any.
+fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
 }
 
 /// The metrics of a node in a sample.
@@ -137,11 +142,11 @@ fn line(before: Option<&Sample>, now: &Sample, id: Id, node: &Metrics) -> Vec<St
     vec![
         id.to_string(),
         rated(format!("{:.0}", rate(calls))),
-        (node.calls_failed + node.requests_failed).to_string(),
+        sum([node.calls_failed, node.requests_failed]).to_string(),
         node.requests_refused.to_string(),
         node.calls_in_flight.to_string(),
         node.functions_running.to_string(),
-        (node.functions_waiting + node.queued_commands + node.queued_results).to_string(),
+        sum([node.functions_waiting, node.queued_commands, node.queued_results]).to_string(),
         node.links.to_string(),
         node.peers_lost.to_string(),
         bytes(|node| node.bytes_read),
@@ -151,9 +156,9 @@ fn line(before: Option<&Sample>, now: &Sample, id: Id, node: &Metrics) -> Vec<St
 
 fn summary(before: Option<&Sample>, now: &Sample) -> String {
     let answering = || now.nodes.iter().filter_map(|(id, node)| Some((*id, node.as_ref().ok()?)));
-    let calls: u64 = answering().map(|(id, node)| ended_since(before, id, node).0).sum();
-    let lost: u64 = answering().map(|(_, node)| node.peers_lost).sum();
-    let in_flight: u64 = answering().map(|(_, node)| node.calls_in_flight).sum();
+    let calls = sum(answering().map(|(id, node)| ended_since(before, id, node).0));
+    let lost = sum(answering().map(|(_, node)| node.peers_lost));
+    let in_flight = sum(answering().map(|(_, node)| node.calls_in_flight));
     format!(
         "{} of {} nodes answer; {:.0} calls/s at all nodes, {in_flight} in flight; {lost} peers lost",
         answering().count(),
@@ -230,6 +235,18 @@ mod tests {
             let lines = view(before, &now, WIDE).unwrap();
             assert!(lines[3].split_whitespace().take(2).eq(["0", "-"]), "{lines:?}");
         }
+    }
+
+    /// A node may send any numbers: their sum was beyond 64 bits.
+    #[test]
+    fn numbers_of_a_hostile_node_do_not_overflow() {
+        let mut most = node(3, 10);
+        (most.calls_failed, most.requests_failed) = (u64::MAX, u64::MAX);
+        (most.functions_waiting, most.queued_results, most.peers_lost) = (u64::MAX, u64::MAX, u64::MAX);
+        (most.functions[0].calls, most.calls_in_flight) = (u64::MAX, u64::MAX);
+        let nodes = [(3, Ok(most.clone())), (4, Ok(most))].into();
+        let lines = view(None, &Sample { at: Duration::from_secs(1), nodes }, WIDE).unwrap();
+        assert!(lines[0].ends_with(&format!("{} peers lost", u64::MAX)), "{lines:?}");
     }
 
     #[test]
