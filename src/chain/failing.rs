@@ -189,8 +189,8 @@ impl Node {
 }
 
 /// Returns for how long something has lasted, in milliseconds, as a part of a message.
-fn lasting(since: Option<Time>, now: Time) -> String {
-    let millis = since.map(|since| u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX));
+fn lasting(span: Option<Duration>) -> String {
+    let millis = span.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
     millis.map_or(String::new(), |millis| format!(", for {:?}", Duration::from_millis(millis)))
 }
 
@@ -222,7 +222,7 @@ pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Ca
             Stage::Func,
             format!(
                 "while func was running{}{}",
-                lasting(times.began, now),
+                lasting(times.lasting(times.began, now)),
                 waiting(run_queue.awaited_by(call.request.call))
             ),
         ),
@@ -230,7 +230,7 @@ pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Ca
             Stage::Func,
             format!(
                 "while func waited for its turn behind other functions of this id{}{}",
-                lasting(Some(times.came), now),
+                lasting(Some(now.since(times.came))),
                 waiting(run_queue.awaited_before(*position))
             ),
         ),
@@ -238,9 +238,10 @@ pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Ca
             let data = &call.request.data;
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }
-        (OwnPart::Deferred, _) => {
-            here(Stage::Func, format!("before the deferred reply was given{}", lasting(times.began, now)))
-        }
+        (OwnPart::Deferred, _) => here(
+            Stage::Func,
+            format!("before the deferred reply was given{}", lasting(times.lasting(times.began, now))),
+        ),
         (OwnPart::Given, _) => call.held_up(me),
         (OwnPart::LentLater, _) => {
             here(Stage::Callback, "before the deferred reply of callback was given".into())
@@ -249,7 +250,7 @@ pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Ca
             Stage::Callback,
             format!(
                 "while callback was running{}{}",
-                lasting(times.merging, now),
+                lasting(times.lasting(times.merging, now)),
                 waiting(run_queue.awaited_by(call.request.call))
             ),
         ),

@@ -100,7 +100,7 @@ impl Call {
     /// Returns why a late call fails although all children have answered: the last answer came too late.
     pub(super) fn too_late(&self, me: Id) -> Cause {
         let limit = self.request.limit;
-        let last = self.times.last.map_or(me, |(child, _)| child);
+        let last = self.times.last().map_or(me, |(child, _)| child);
         let message = format!(
             "all have answered, but the answer of id {last} came to id {me} after the time limit ({limit:?} here)"
         );

@@ -98,6 +98,8 @@ pub(super) struct Recorder {
     answers: Ring<AnswerRecord>,
     /// The call on the fast path whose function runs: when it came, and its function began and ended.
     spot: Timeline,
+    /// When the last function on the fast path ended.
+    spot_ended: Time,
     /// The parent of that call; this id itself if the call was started here.
     spot_parent: Id,
     /// Counts each call that is recorded.
@@ -109,7 +111,8 @@ impl Recorder {
     pub(super) fn new(me: Id, calls: usize, metrics: CallMetrics, seed: u64) -> Recorder {
         let meter = CallMeter::new(metrics, seed);
         let answers = Ring::new(calls.saturating_mul(ANSWERS_PER_CALL));
-        Recorder { me, calls: Ring::new(calls), answers, spot: Timeline::default(), spot_parent: me, meter }
+        let (spot, spot_ended) = Default::default();
+        Recorder { me, calls: Ring::new(calls), answers, spot, spot_ended, spot_parent: me, meter }
     }
 
     /// Whether anything is recorded.
@@ -126,19 +129,17 @@ impl Recorder {
         }
         let took = now.nanos_since(times.came);
         self.meter.ended(ending.parent.is_none(), ending.func, ending.end, took);
-        let since = |at: Option<Time>| at.map_or(Span::NONE, |at| Span::of_nanos(at.nanos_since(times.came)));
-        let (last, last_at) = times.last.unzip();
         self.calls.push(CallRecord {
             sequence: ending.call.sequence,
             func: ending.func,
             came: times.came,
             root: ending.call.root,
             parent: ending.parent.unwrap_or(self.me),
-            began: since(times.began),
-            ended: since(times.ended),
-            callbacks: Span::of(times.callbacks),
-            last: last.unwrap_or_default(),
-            last_at: since(last_at),
+            began: times.began,
+            ended: times.ended,
+            callbacks: Span::of_nanos(times.callbacks_ns),
+            last: times.last,
+            last_at: times.last_at,
             answered: Span::of_nanos(took),
             end: ending.end,
         });
@@ -161,20 +162,27 @@ impl Recorder {
     #[inline]
     pub(super) fn spot_begins(&mut self, parent: Id, came: Time) {
         self.spot_parent = parent;
-        let began = self.spot.ended.map_or(came, |ended| ended.max(came));
-        self.spot = Timeline { began: Some(began), ..Timeline::since(came) };
+        let began = Span::of_nanos(self.spot_ended.nanos_since(came));
+        self.spot = Timeline { began, ..Timeline::since(came) };
     }
 
     /// The function of that call has ended.
     #[inline]
     pub(super) fn spot_ran(&mut self, now: Time) {
-        self.spot.ended = Some(now);
+        self.spot_ended = now;
+        self.spot.ended = self.spot.at(now);
     }
 
     /// The parent and the times of that call.
     #[inline]
     pub(super) fn spot(&self) -> (Option<Id>, Timeline) {
         (Some(self.spot_parent).filter(|parent| *parent != self.me), self.spot)
+    }
+
+    /// When the function of that call ended; `None` if it has run none.
+    #[inline]
+    pub(super) fn spot_ended(&self) -> Option<Time> {
+        (self.spot.ended != Span::NONE).then_some(self.spot_ended)
     }
 
     /// The ended calls, the oldest first.
@@ -200,10 +208,8 @@ mod tests {
     fn ended(recorder: &mut Recorder, sequence: u64) {
         let call = CallId { root: 3, sequence };
         let ending = Ending { call, func: sequence * 7, parent: Some(2), end: End::Done };
-        let times = Timeline {
-            last: Some((9, Time::from_nanos(sequence + 4))),
-            ..Timeline::since(Time::from_nanos(sequence))
-        };
+        let mut times = Timeline::since(Time::from_nanos(sequence));
+        times.child_answers(9, Time::from_nanos(sequence + 4));
         recorder.call_ended(&ending, &times, Time::from_nanos(sequence + 8));
     }
 
@@ -262,8 +268,9 @@ mod tests {
         recorder.spot_begins(2, at(10));
         recorder.spot_ran(at(30));
         recorder.spot_begins(2, at(10));
-        assert_eq!((recorder.spot().1.came, recorder.spot().1.began), (at(10), Some(at(30))));
+        assert_eq!((recorder.spot().1.came, recorder.spot().1.began), (at(10), Span::of_nanos(20)));
         recorder.spot_begins(2, at(50));
-        assert_eq!((recorder.spot().1.began, recorder.spot().1.ended), (Some(at(50)), None));
+        assert_eq!((recorder.spot().1.began, recorder.spot().1.ended), (Span::of_nanos(0), Span::NONE));
+        assert_eq!(recorder.spot_ended(), None);
     }
 }

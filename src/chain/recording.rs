@@ -180,18 +180,17 @@ impl Node {
 }
 
 fn of_times(call: CallId, func: u64, parent: Option<Id>, times: &Timeline, now: Time) -> RecordedCall {
-    let since = |at: Time| at.since(times.came);
     RecordedCall {
         call,
         func,
         func_name: None,
         parent,
         state: CallState::Children,
-        age: since(now),
-        began: times.began.map(since),
-        ended: times.ended.map(since),
-        callbacks: times.callbacks,
-        last: times.last.map(|(child, at)| (child, since(at))),
+        age: now.since(times.came),
+        began: times.began.duration(),
+        ended: times.ended.duration(),
+        callbacks: Duration::from_nanos(times.callbacks_ns),
+        last: times.last(),
         answers: Vec::new(),
         answered: None,
         awaited: Vec::new(),

@@ -324,7 +324,7 @@ impl Node {
         self.recorder.call_ended(
             &Ending { call, func, parent, end },
             &times,
-            times.ended.unwrap_or(self.now),
+            self.recorder.spot_ended().unwrap_or(self.now),
         );
     }
 
@@ -342,7 +342,7 @@ impl Node {
         if let Asker::Here { ticket, .. } = asker {
             self.tickets.insert(ticket, of.call);
         }
-        let times = Timeline { came: now, ..self.recorder.spot().1 };
+        let times = if self.recorder.is_on() { self.recorder.spot().1 } else { Timeline::since(now) };
         let spots = self.spots();
         let mut spot = spots.fresh()?;
         spot.call = of.call;
@@ -411,7 +411,7 @@ impl Node {
             return Heard::Unusual;
         }
         let complete = spot.answered(index);
-        spot.times.last = Some((from, self.now));
+        spot.times.child_answers(from, self.now);
         self.recorder.child_answered(spot.call, from, spot.times.came, self.now);
         spots.last_child = index;
         self.liveness.heard(from, self.now);

@@ -350,7 +350,7 @@ impl Node {
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
-        call.times.last = Some((from, self.now));
+        call.times.child_answers(from, self.now);
         self.recorder.child_answered(id, from, call.times.came, self.now);
         call.take_trace(index, &mut answer, self.now);
         if call.request.partial {

@@ -5,21 +5,23 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::Time;
+use crate::wire::span::Span;
 
-/// The times of one call at one id.
+/// The times of one call at one id: small, since each call in flight has them, and a short one copies them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Timeline {
-    /// When the call arrived here.
+    /// When the call arrived here. All spans count from this moment.
     pub(super) came: Time,
+    /// How long callbacks have run, in nanoseconds, without the one that runs now.
+    pub(super) callbacks_ns: u64,
     /// When func began, and when it had its reply.
-    pub(super) began: Option<Time>,
-    pub(super) ended: Option<Time>,
-    /// How long callbacks have run, without the one that runs now.
-    pub(super) callbacks: Duration,
-    /// Since when a callback runs.
-    pub(super) merging: Option<Time>,
-    /// The child that answered last, and when.
-    pub(super) last: Option<(Id, Time)>,
+    pub(super) began: Span,
+    pub(super) ended: Span,
+    /// When the callback began that runs.
+    pub(super) merging: Span,
+    /// When a child answered last, and which one; any id before the first answer.
+    pub(super) last_at: Span,
+    pub(super) last: Id,
 }
 
 impl Timeline {
@@ -28,22 +30,47 @@ impl Timeline {
         Timeline { came, ..Timeline::default() }
     }
 
+    /// The time since the call arrived.
+    #[inline]
+    pub(super) fn at(&self, now: Time) -> Span {
+        Span::of_nanos(now.nanos_since(self.came))
+    }
+
     /// Records that func begins. One that takes its data as they arrive begins once.
     pub(super) fn func_begins(&mut self, now: Time) {
-        self.began.get_or_insert(now);
+        if self.began == Span::NONE {
+            self.began = self.at(now);
+        }
     }
 
     /// Records that callback begins.
     pub(super) fn callback_begins(&mut self, now: Time) {
-        self.merging = Some(now);
+        self.merging = self.at(now);
     }
 
     /// Records that func or callback has ended, or has given its deferred reply.
     pub(super) fn function_ends(&mut self, now: Time) {
-        match self.merging.take() {
-            Some(since) => self.callbacks += now.since(since),
-            None => drop(self.ended.get_or_insert(now)),
+        match std::mem::take(&mut self.merging).nanos() {
+            Some(since) => self.callbacks_ns += now.nanos_since(self.came).saturating_sub(since),
+            None if self.ended == Span::NONE => self.ended = self.at(now),
+            None => {}
         }
+    }
+
+    /// Records that a child answers.
+    #[inline]
+    pub(super) fn child_answers(&mut self, child: Id, now: Time) {
+        (self.last, self.last_at) = (child, self.at(now));
+    }
+
+    /// The child that answered last, and when.
+    pub(super) fn last(&self) -> Option<(Id, Duration)> {
+        self.last_at.duration().map(|at| (self.last, at))
+    }
+
+    /// How long something has lasted that began at this span; `None` if it has not begun.
+    pub(super) fn lasting(&self, since: Span, now: Time) -> Option<Duration> {
+        since.duration().map(|since| now.since(self.came).saturating_sub(since))
     }
 }
 
@@ -62,7 +89,11 @@ mod tests {
             times.callback_begins(at(begin));
             times.function_ends(at(begin + 3));
         }
-        let expected = (at(5), Some(at(7)), Some(at(10)), Duration::from_nanos(6));
-        assert_eq!((times.came, times.began, times.ended, times.callbacks), expected);
+        times.child_answers(9, at(50));
+        let span = Span::of_nanos;
+        assert_eq!((times.came, times.began, times.ended, times.callbacks_ns), (at(5), span(2), span(5), 6));
+        assert_eq!(times.last(), Some((9, Duration::from_nanos(45))));
+        assert_eq!(times.lasting(times.began, at(57)), Some(Duration::from_nanos(50)));
+        assert_eq!(times.lasting(times.merging, at(57)), None);
     }
 }

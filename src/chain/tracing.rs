@@ -20,7 +20,7 @@ impl Call {
         let Some(child) = self.children.as_ref().and_then(|children| children.get(index)) else { return };
         let fits = bytes.len() == child.group.len as usize * ENTRY;
         if self.request.local.trace && fits && self.reservation.share.grow(bytes.len() as u64) {
-            let (start, answered) = (child.group.start, Span::of(now.since(self.times.came)));
+            let (start, answered) = (child.group.start, self.times.at(now));
             self.traces.push(ChildTrace { start, bytes, answered });
         }
     }
@@ -33,13 +33,12 @@ impl Call {
             return;
         }
         let times = &self.times;
-        let since = |at: Option<Time>| Span::of_option(at.map(|at| at.since(times.came)));
-        let func = times.began.zip(times.ended).map(|(began, ended)| ended.since(began));
+        let func = times.began.nanos().zip(times.ended.nanos());
         let own = IdTimes {
-            began: since(times.began),
-            func: Span::of_option(func),
-            callbacks: Span::of(times.callbacks),
-            total: since(Some(now)),
+            began: times.began,
+            func: func.map_or(Span::NONE, |(began, ended)| Span::of_nanos(ended.saturating_sub(began))),
+            callbacks: Span::of_nanos(times.callbacks_ns),
+            total: times.at(now),
             answered: Span::NONE,
         };
         reply.trace = join(&own, ids, &mut self.traces);

@@ -2,13 +2,14 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::{Id, Limits};
 
 use super::auto_tree::AutoTree;
 use super::call::Call;
 use super::call_error::CallError;
+use super::clock::Zero;
 use super::executor_names::ExecutorNames;
 use super::functions::Functions;
 use super::host::Host;
@@ -32,7 +33,7 @@ pub(super) struct Side {
     pub(super) auto_tree: Arc<AutoTree>,
     pub(super) mailbox: Arc<Mailbox>,
     /// The zero of the node's clock.
-    pub(super) begun: Instant,
+    pub(super) begun: Zero,
     /// A size that a budget finds once is whole, whatever panics.
     pub(super) memory: AssertUnwindSafe<Memory>,
     pub(super) calls: CallMetrics,
@@ -49,7 +50,7 @@ impl Host for Side {
     }
 
     fn left(&self, until: Time) -> Duration {
-        Duration::from_nanos(until.as_nanos()).saturating_sub(self.begun.elapsed())
+        until.since(self.begun.elapsed())
     }
 
     fn name(&self, number: u64) -> Option<Arc<str>> {

@@ -15,6 +15,13 @@ const COARSE_NS: u64 = 16_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span(u32);
 
+/// None.
+impl Default for Span {
+    fn default() -> Span {
+        Span::NONE
+    }
+}
+
 impl Span {
     /// No duration: what it measures has not happened.
     pub const NONE: Span = Span(u32::MAX);
@@ -42,12 +49,16 @@ impl Span {
 
     /// The duration, if there is one.
     pub fn duration(self) -> Option<Duration> {
+        self.nanos().map(Duration::from_nanos)
+    }
+
+    /// The duration in nanoseconds, if there is one.
+    #[inline]
+    pub fn nanos(self) -> Option<u64> {
         match self {
             Span::NONE => None,
-            Span(units) if units & COARSE != 0 => {
-                Some(Duration::from_nanos(u64::from(units ^ COARSE) * COARSE_NS))
-            }
-            Span(nanos) => Some(Duration::from_nanos(nanos.into())),
+            Span(units) if units & COARSE != 0 => Some(u64::from(units ^ COARSE) * COARSE_NS),
+            Span(nanos) => Some(nanos.into()),
         }
     }
 
