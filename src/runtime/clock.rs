@@ -2,9 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "this is where the runtime asks for the time")]
 
 use std::cell::Cell;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::chain::Time;
 
@@ -12,7 +10,7 @@ use crate::chain::Time;
 /// does not read the clock, which costs a twentieth of a short call with cold caches.
 #[derive(Debug)]
 pub(super) struct Clock {
-    zero: Zero,
+    begun: Instant,
     /// The last time that was read.
     said: Cell<Time>,
     /// Whether that time was read in this turn.
@@ -20,9 +18,9 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that counts from `zero`.
-    pub(super) fn since(zero: Zero) -> Clock {
-        Clock { zero, said: Cell::default(), stands: Cell::new(false) }
+    /// Creates a clock whose zero is `begun`.
+    pub(super) fn since(begun: Instant) -> Clock {
+        Clock { begun, said: Cell::default(), stands: Cell::new(false) }
     }
 
     /// Reads the time, which becomes the time of this turn.
@@ -35,7 +33,8 @@ impl Clock {
 
     /// Reads the time, and leaves that of this turn as it is: within a turn, limits of work hold.
     pub(super) fn reading(&self) -> Time {
-        self.zero.elapsed()
+        let since = self.begun.elapsed();
+        Time::from_nanos(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
     }
 
     /// The time of this turn.
@@ -49,29 +48,9 @@ impl Clock {
     }
 }
 
-/// The moment from which a node counts time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Zero(u64);
-
-impl Zero {
-    /// This moment.
-    pub(super) fn now() -> Zero {
-        Zero(monotonic_ns())
-    }
-
-    /// The time since then.
-    #[inline]
-    pub(super) fn elapsed(self) -> Time {
-        Time::from_nanos(monotonic_ns().saturating_sub(self.0))
-    }
-}
-
-/// Reads the clock that `Instant` reads, without its checks and divisions: they take as long as the reading.
-#[inline]
-fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    // Since the machine's start, and below 10^9: neither is negative.
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+/// The zero of a node's clock.
+pub(super) fn begin() -> Instant {
+    Instant::now()
 }
 
 /// A number for this run of an id, higher than that of every earlier run: nanoseconds since 1970.

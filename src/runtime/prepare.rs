@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Ids, IdsError};
+use gpc_trees::{Id, IdList, Ids, IdsError, Tree};
 
 use super::call::{Call, CallTree};
 use super::call_error::CallError;
@@ -30,7 +30,9 @@ impl Side {
         Ok((start, plan))
     }
 
-    /// Returns the start and the record of a call, without its classes of workers.
+    /// Returns the start and the record of a call, without its classes of workers. Inline: both are large, and would be
+    /// copied.
+    #[inline(always)]
     fn start(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
         let me = self.id;
         let class = |placement: &_| self.executors.class(placement).unwrap_or_default();
@@ -59,8 +61,7 @@ impl Side {
         let merged = callback.is_some() && call.replies;
         let (func, replies) = (call.func.number(), call.replies);
         let (forward_first, trace) = (call.forward_first, call.trace && replies);
-        let traced = || Box::new(Traced { ids: ids.clone(), tree: tree.clone(), forward_first });
-        let traced = trace.then(traced);
+        let traced = trace.then(|| traced(&ids, &tree, forward_first));
         let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0, traced };
         let start = Start {
             callback,
@@ -113,13 +114,20 @@ fn lists(watch: bool, asked: Ids, me: Id) -> Result<Lists, CallError> {
     Ok(Lists { ids, asked, is_root_added })
 }
 
+#[cold]
+fn traced(ids: &IdList, tree: &Tree, forward_first: bool) -> Box<Traced> {
+    Box::new(Traced { ids: ids.clone(), tree: tree.clone(), forward_first })
+}
+
 /// Length of an average part, for the choice of a tree.
+#[cold]
 fn mean_len(parts: &[Bytes]) -> usize {
     parts.iter().map(Bytes::len).sum::<usize>() / parts.len().max(1)
 }
 
 /// Puts the parts of a scatter call, which are in the caller's order, into the order of the tree: returns the data and
 /// the length of each part. `is_root_added` is whether the first of `asked` has no part.
+#[cold]
 fn scattered(
     parts: Vec<Bytes>,
     ids: &IdList,
