@@ -51,7 +51,10 @@ impl Timeline {
     /// Records that func or callback has ended, or has given its deferred reply.
     pub(super) fn function_ends(&mut self, now: Time) {
         match std::mem::take(&mut self.merging).nanos() {
-            Some(since) => self.callbacks_ns += now.nanos_since(self.came).saturating_sub(since),
+            Some(since) => {
+                let took = now.nanos_since(self.came).saturating_sub(since);
+                self.callbacks_ns = self.callbacks_ns.saturating_add(took);
+            }
             None if self.ended == Span::NONE => self.ended = self.at(now),
             None => {}
         }
