@@ -16,12 +16,14 @@ const FUNCTIONS_MAX: usize = 256;
 pub(super) struct CallMeter {
     shared: CallMetrics,
     known: SeededMap<u64, Arc<Histogram>>,
+    /// The function of the last call, which often is that of the next one, too.
+    last: Option<(u64, Arc<Histogram>)>,
     other: Option<Arc<Histogram>>,
 }
 
 impl CallMeter {
     pub(super) fn new(shared: CallMetrics, seed: u64) -> CallMeter {
-        CallMeter { shared, known: SeededMap::with_hasher(Seeded::new(seed)), other: None }
+        CallMeter { shared, known: SeededMap::with_hasher(Seeded::new(seed)), last: None, other: None }
     }
 
     /// Counts a call that has ended; `own` is whether it was started here, and `took_ns` how long it took.
@@ -37,10 +39,21 @@ impl CallMeter {
         };
         counter.add(1);
         if matches!(end, End::Done | End::Partial) {
-            match self.known.get(&func) {
-                Some(histogram) => histogram.add(took_ns),
-                None => self.first_call(func, end, took_ns),
+            match &self.last {
+                Some((last, histogram)) if *last == func => histogram.add(took_ns),
+                _ => self.other_function(func, end, took_ns),
             }
+        }
+    }
+
+    /// Counts a call of a function that is not that of the last call.
+    fn other_function(&mut self, func: u64, end: End, took_ns: u64) {
+        match self.known.get(&func) {
+            Some(histogram) => {
+                histogram.add(took_ns);
+                self.last = Some((func, Arc::clone(histogram)));
+            }
+            None => self.first_call(func, end, took_ns),
         }
     }
 

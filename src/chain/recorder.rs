@@ -145,15 +145,11 @@ impl Recorder {
         });
     }
 
-    /// Records the answer of a child to a call that came at `came`.
+    /// Records the answer of a child, and when it came since the call had come.
     #[inline]
-    pub(super) fn child_answered(&mut self, call: CallId, child: Id, came: Time, now: Time) {
+    pub(super) fn child_answered(&mut self, call: CallId, child: Id, at: Span) {
         if self.is_on() {
-            self.answers.push(AnswerRecord {
-                sequence: call.sequence,
-                child,
-                at: Span::of_nanos(now.nanos_since(came)),
-            });
+            self.answers.push(AnswerRecord { sequence: call.sequence, child, at });
         }
     }
 
@@ -237,7 +233,7 @@ mod tests {
             let mut recorder = Recorder::new(1, calls, CallMetrics::default(), 1);
             for sequence in 0..count {
                 ended(&mut recorder, sequence);
-                recorder.child_answered(CallId { root: 3, sequence }, 5, Time::from_nanos(1), Time::from_nanos(sequence));
+                recorder.child_answered(CallId { root: 3, sequence }, 5, Span::of_nanos(sequence));
             }
             let kept = |most: usize| count.saturating_sub(most as u64)..count;
             prop_assert!(recorder.calls().map(|call| call.sequence).eq(kept(calls)));

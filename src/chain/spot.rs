@@ -411,8 +411,8 @@ impl Node {
             return Heard::Unusual;
         }
         let complete = spot.answered(index);
-        spot.times.child_answers(from, self.now);
-        self.recorder.child_answered(spot.call, from, spot.times.came, self.now);
+        let at = spot.times.child_answers(from, self.now);
+        self.recorder.child_answered(spot.call, from, at);
         spots.last_child = index;
         self.liveness.heard(from, self.now);
         if complete { Heard::Complete(place) } else { Heard::Waits }

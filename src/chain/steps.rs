@@ -350,8 +350,8 @@ impl Node {
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
-        call.times.child_answers(from, self.now);
-        self.recorder.child_answered(id, from, call.times.came, self.now);
+        let at = call.times.child_answers(from, self.now);
+        self.recorder.child_answered(id, from, at);
         call.take_trace(index, &mut answer, self.now);
         if call.request.partial {
             return self.partial_response(slot, index, answer);

@@ -60,10 +60,11 @@ impl Timeline {
         }
     }
 
-    /// Records that a child answers.
+    /// Records that a child answers; returns when.
     #[inline]
-    pub(super) fn child_answers(&mut self, child: Id, now: Time) {
+    pub(super) fn child_answers(&mut self, child: Id, now: Time) -> Span {
         (self.last, self.last_at) = (child, self.at(now));
+        self.last_at
     }
 
     /// The child that answered last, and when.

@@ -10,7 +10,7 @@ use gpc_trees::{Id, IdList};
 use super::by_id::ById;
 use super::completion::Success;
 use super::plan::Plan;
-use super::trace::Trace;
+use super::trace::{Trace, Traced};
 use crate::chain::{RootParts, RootReply};
 use crate::wire::level::{Leaves, LevelError, Limits};
 use crate::wire::message::SubtreeReply;
@@ -106,17 +106,20 @@ pub struct ReplyRef<'a> {
     pub data: &'a [u8],
 }
 
+#[cold]
+fn trace_of(traced: &Traced, reply: Option<&RootReply>) -> Option<Box<Trace>> {
+    match reply {
+        Some(RootReply::Aggregated(reply)) => Trace::new(traced, &reply.trace).map(Box::new),
+        _ => None,
+    }
+}
+
 impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
         let Plan { root, ids, asked, merged, traced, .. } = plan;
         let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
         let Report { causes, coverage } = success.report.map_or_else(whole, |report| *report);
-        let trace = match (&success.reply, &traced) {
-            (Some(RootReply::Aggregated(reply)), Some(traced)) => {
-                Trace::new(traced, &reply.trace).map(Box::new)
-            }
-            _ => None,
-        };
+        let trace = traced.and_then(|traced| trace_of(&traced, success.reply.as_ref()));
         let by_id = ById::new(ids, asked, coverage);
         let (level, parts, aggregated) = match success.reply {
             Some(RootReply::Parts(parts)) => (parts.level(), Some(parts), OnceLock::new()),
