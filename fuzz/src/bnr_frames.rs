@@ -11,7 +11,7 @@ use gpc_bnr::codec::{Down, Frame, FrameError, MAGIC, decode_down, encode_down, e
 use gpc_bnr::names::{GroupId, Member, Set};
 use gpc_bnr::native::{Conversation, NativeOutput, UNANSWERED_MAX};
 use gpc_bnr::request::{Answer, Pair, Request};
-use gpc_bnr::{Death, Exit, Fault, FaultKind};
+use gpc_bnr::{Death, Exit, Fault, FaultKind, Roster};
 
 use super::input::{Input, pieces};
 
@@ -80,6 +80,11 @@ fn answer(request: &Request) -> Result<Answer, Fault> {
     match request {
         Request::Get { key, .. } => Ok(Answer::Value(key.clone())),
         Request::Create(Some(name)) => Ok(Answer::Name(name.clone())),
+        Request::Split { group, .. } | Request::Merge { first: group, .. } => Ok(Answer::Group(*group)),
+        Request::Members(group) => {
+            let members = [2, 0, 1].map(|rank| Member { group: GroupId(1), rank });
+            Ok(Answer::Rosters(vec![Roster::new(*group, "kvs".into(), members)]))
+        }
         Request::Kill(_) => Err(Fault::new(FaultKind::NoGroup, "there is no such group")),
         _ => Ok(Answer::Done),
     }
@@ -119,6 +124,7 @@ fn made(input: &mut Input<'_>) -> (Vec<u8>, Vec<u8>) {
         let said = match input.byte() & 3 {
             0 => Down::Notice(death(serial as u8)),
             1 => Down::Answer(serial, Err(Fault::new(FaultKind::Link, text.clone()))),
+            2 if text.is_empty() => Down::Answer(serial, answer(&Request::Members(GroupId(6)))),
             2 => Down::Answer(serial, Ok(Answer::Name(text.clone()))),
             _ => Down::Answer(serial, Ok(Answer::Number(serial))),
         };
@@ -138,7 +144,7 @@ fn made(input: &mut Input<'_>) -> (Vec<u8>, Vec<u8>) {
 
 fn request(input: &mut Input<'_>, text: String) -> Request {
     let key = text.clone().into_bytes();
-    match input.below(8) {
+    match input.below(12) {
         0 => Request::Put { database: text, pair: Pair { key, value: vec![1, 2] }, advice: None },
         1 => Request::Get { database: text, key },
         2 => Request::Fence { over: Set::Group(GroupId(1)), limit: None, tag: key },
@@ -146,6 +152,10 @@ fn request(input: &mut Input<'_>, text: String) -> Request {
         4 => Request::Create(Some(text)),
         5 => Request::Kill(GroupId(7)),
         6 => Request::Init,
-        _ => Request::Lookup(key),
+        7 => Request::Lookup { name: key, wait: None },
+        8 => Request::Merge { first: GroupId(1), second: GroupId(2), limit: None },
+        9 => Request::Members(GroupId(6)),
+        10 => Request::Split { group: GroupId(6), color: None, key: -1, limit: None },
+        _ => Request::Split { group: GroupId(6), color: Some(0), key: 0, limit: None },
     }
 }

@@ -170,7 +170,7 @@ impl Node {
                 let pairs = of.map(|((_, key), value)| Pair { key: key.clone(), value: value.clone() });
                 Ok(Answer::Pairs(pairs.collect()))
             }
-            Request::Lookup(name) => Ok(Answer::Value(name)),
+            Request::Lookup { name, .. } => Ok(Answer::Value(name)),
             Request::Create(_) => Ok(Answer::Name("kvs_x_n1".into())),
             Request::Databases => Ok(Answer::Names(vec!["kvs_x_3".into()])),
             Request::SpawnMultiple { specs, .. } => {

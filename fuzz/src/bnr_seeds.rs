@@ -44,7 +44,7 @@ fn layout() -> Vec<u8> {
     let block = |node, spec, first, count| [node, spec, first, count].map(number).concat();
     let blocks = [block(5, 0, 0, 2), block(6, 0, 2, 1), block(4, 1, 3, 3)];
     let begin = [number(3), vec![1], number(1), counted(b"kvs_x_3")].concat();
-    let plan = [vec![1, 1], list(&[[number(4), counted(b"c")].concat()])].concat();
+    let plan = [vec![1, 1], list(&[[number(4), counted(b"c"), number(2)].concat()])].concat();
     let end = [vec![1], list(&[pair(b"k", b"v")]), vec![1], plan].concat();
     [begin, list(&[spec.clone(), spec]), list(&blocks), end].concat()
 }
@@ -63,37 +63,94 @@ fn limits() -> Vec<u8> {
     [before, number(1 << 20), behind].concat()
 }
 
-/// Returns seeds for the encodings: most orders, reports, requests and answers.
-pub fn order_seeds() -> Vec<Vec<u8>> {
-    let members = [&[1][..], &list(&[vec![1, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 1, 0, 0, 0]])].concat();
+/// Encodes a derived group of two spans: g3.2, and g1.0 to g1.3.
+fn roster() -> Vec<u8> {
+    let spans =
+        list(&[[number(3), number(2), number(1)].concat(), [number(1), number(0), number(4)].concat()]);
+    [number(6), counted(b"kvs_x_6"), spans].concat()
+}
+
+/// Encodes choices in a split: a color and a key, and no color.
+fn choices() -> Vec<u8> {
+    let (colored, without) =
+        ([vec![1], number(5), (-6_i32).to_le_bytes().to_vec()].concat(), [0, 0, 0, 0, 0]);
+    list(&[
+        [number(3), number(2), colored].concat(),
+        [&[number(3), number(4)].concat()[..], &without].concat(),
+    ])
+}
+
+/// Encodes what a fence brings: nothing.
+fn nothing() -> Vec<u8> {
+    [list(&[]), list(&[]), counted(b"")].concat()
+}
+
+/// Encodes a set: two processes.
+fn members() -> Vec<u8> {
+    [&[1][..], &list(&[vec![1, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 1, 0, 0, 0]])].concat()
+}
+
+/// Encodes a put.
+fn entry() -> Vec<u8> {
     // The stamp: a clock, the member g3.1, and the number of its put.
     let stamp = [vec![2, 0, 0, 0, 0, 0, 0, 0], number(3), number(1), vec![7, 0, 0, 0, 0, 0, 0, 0]].concat();
-    let entry = [counted(b"kvs"), pair(b"k", b"v"), stamp].concat();
-    let orders = [
+    [counted(b"kvs"), pair(b"k", b"v"), stamp].concat()
+}
+
+/// The serial of a request and its answer.
+const SERIAL: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
+
+fn orders() -> Vec<Vec<u8>> {
+    vec![
         [vec![0], list(&[number(0), number(1)]), limits()].concat(),
-        [vec![2], meeting(&members), vec![0]].concat(),
+        [vec![2], meeting(&members()), vec![0]].concat(),
         [vec![3], meeting(&GROUP), vec![2], number(9)].concat(),
         [
             vec![4],
             meeting(&GROUP),
             list(&[DEATH.to_vec()]),
             vec![1],
-            list(std::slice::from_ref(&entry)),
+            list(&[entry()]),
             list(&[]),
             counted(b"data"),
             vec![0],
         ]
         .concat(),
-        [vec![4], meeting(&members), list(&[]), vec![0], fault()].concat(),
+        [vec![4], meeting(&members()), list(&[]), vec![0], fault()].concat(),
         [vec![5], meeting(&GROUP), fault()].concat(),
         [vec![6], layout()].concat(),
         [vec![10], list(&[DEATH.to_vec(), DEATH.to_vec()])].concat(),
         [vec![15, 1, 7, 0, 0, 0, 0, 0, 0, 0, 12], number(3)].concat(),
         vec![17],
         [vec![19], meeting(&GROUP), vec![0]].concat(),
-    ];
-    let reports = [
-        [vec![1], list(&[entry]), list(&[meeting(&GROUP), meeting(&members)]), counted(b"")].concat(),
+        // Merge, and split: the groups that they make.
+        [vec![3], meeting(&GROUP), vec![3], number(3), number(1)].concat(),
+        [vec![2], meeting(&GROUP), vec![4]].concat(),
+        [vec![4], meeting(&GROUP), list(&[]), vec![1], nothing(), vec![12], list(&[roster(), roster()])]
+            .concat(),
+        [vec![15, 0], number(3), number(2), vec![28], number(6)].concat(),
+        // A group of which `soft` has left no process.
+        [
+            vec![18],
+            number(4),
+            vec![0],
+            counted(b"kvs_x_4"),
+            list(&[]),
+            list(&[]),
+            vec![0],
+            list(&[]),
+            vec![0, 0],
+        ]
+        .concat(),
+    ]
+}
+
+fn reports() -> Vec<Vec<u8>> {
+    vec![
+        [vec![1], list(&[entry()]), list(&[meeting(&GROUP), meeting(&members())]), counted(b""), list(&[])]
+            .concat(),
+        [vec![1], nothing(), choices()].concat(),
+        [vec![5, 1, 12], list(&[roster()])].concat(),
         [
             vec![2],
             list(&[[number(0), vec![1], number(99)].concat(), [number(1), vec![0], number(2)].concat()]),
@@ -105,30 +162,55 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![6], list(&[status()])].concat(),
         [vec![8], list(&[[number(1), number(3)].concat()]), vec![9, 0, 0, 0, 0, 0, 0, 0]].concat(),
         [vec![9], counted(b"two")].concat(),
-        vec![11, 1, 1, 2, 1],
-    ];
-    let serial = [1, 0, 0, 0, 0, 0, 0, 0];
+        vec![11, 1, 1, 2, 1, 0],
+    ]
+}
+
+fn requests() -> Vec<Vec<u8>> {
     let spec = [number(1), counted(b"p"), list(&[]), list(&[]), list(&[])].concat();
-    let requests = [
+    vec![
         [vec![3], GROUP.to_vec(), vec![1], vec![0, 0, 0, 0, 1, 0, 0, 0]].concat(),
         [vec![6], list(&[spec]), list(&[pair(b"k", b"v")]), vec![1, 0]].concat(),
         [vec![16], counted(b"kvs"), pair(b"k", b"v"), vec![1], number(3)].concat(),
-        [vec![22], members, vec![0], counted(b"")].concat(),
+        [vec![22], members(), vec![0], counted(b"")].concat(),
         [vec![23, 3], counted(b"enough")].concat(),
         vec![24],
-    ];
+        [vec![7], number(3), number(1), vec![0]].concat(),
+        [vec![28], number(6)].concat(),
+        // A split without a color; a dup, which is a split of one color.
+        [vec![29], number(6), vec![0], number(7), vec![0]].concat(),
+        [vec![29], number(6), vec![1], number(0), number(0), vec![1], vec![0, 0, 0, 0, 1, 0, 0, 0]].concat(),
+    ]
+}
+
+fn answers() -> Vec<Vec<u8>> {
     let identity = [number(1), number(2), number(4), vec![0], counted(b"kvs"), number(0)].concat();
-    let answers = [
-        [vec![0], serial.to_vec(), vec![1, 1], identity, list(&[number(2)])].concat(),
-        [vec![0], serial.to_vec(), vec![1, 8], list(&[pair(b"a", b"1"), pair(b"b", b"")])].concat(),
-        [vec![0], serial.to_vec(), vec![0], fault()].concat(),
-        [vec![0], serial.to_vec(), vec![1, 10], limits()].concat(),
+    vec![
+        [vec![0], SERIAL.to_vec(), vec![1, 1], identity, list(&[number(2)])].concat(),
+        [vec![0], SERIAL.to_vec(), vec![1, 8], list(&[pair(b"a", b"1"), pair(b"b", b"")])].concat(),
+        [vec![0], SERIAL.to_vec(), vec![0], fault()].concat(),
+        [vec![0], SERIAL.to_vec(), vec![1, 10], limits()].concat(),
+        [vec![0], SERIAL.to_vec(), vec![1, 12], list(&[roster()])].concat(),
+        // Three processes, of which `soft` has left out the last.
+        [
+            vec![0],
+            SERIAL.to_vec(),
+            vec![1, 4],
+            number(3),
+            list(&[number(0), number(0), vec![255; 4]]),
+            vec![1],
+        ]
+        .concat(),
         [vec![1], DEATH.to_vec()].concat(),
-    ];
-    let mut seeds: Vec<Vec<u8>> = orders.iter().map(|order| [&AS[0], &order[..]].concat()).collect();
-    seeds.extend(reports.iter().map(|report| [&AS[1], &report[..]].concat()));
-    seeds.extend(requests.iter().map(|request| [&AS[2][..], &serial, request].concat()));
-    seeds.extend(answers.iter().map(|answer| [&AS[3], &answer[..]].concat()));
+    ]
+}
+
+/// Returns seeds for the encodings: most orders, reports, requests and answers.
+pub fn order_seeds() -> Vec<Vec<u8>> {
+    let mut seeds: Vec<Vec<u8>> = orders().iter().map(|order| [&AS[0], &order[..]].concat()).collect();
+    seeds.extend(reports().iter().map(|report| [&AS[1], &report[..]].concat()));
+    seeds.extend(requests().iter().map(|request| [&AS[2][..], &SERIAL, request].concat()));
+    seeds.extend(answers().iter().map(|answer| [&AS[3], &answer[..]].concat()));
     seeds
 }
 
@@ -144,6 +226,8 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
         [&[options, 3, steps.len() as u8][..], &steps.concat(), changes].concat()
     };
     let all: Vec<Vec<u8>> = (0..8).map(|kind| step(kind, kind, kind)).collect();
+    let span = |first: u32| [number(3), number(first), number(1)].concat();
+    let continued = [number(6), counted(b""), list(&[span(0), span(1)])].concat();
     vec![
         stream(0, &[magic.clone(), lookup(1), lookup(2), lookup(1)]),
         stream(16, &[magic.clone(), lookup(1), lookup(2), lookup(1)]),
@@ -157,5 +241,17 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
         steps(9, &all, &[1, 30, 0, 99, 2, 8, 0, 1, 9, 0, 77]),
         steps(9, &[step(3, 0, 7), step(3, 1, 6), step(4, 2, 3)], &[1, 4, 0, 250, 0]),
         steps(25, &[step(3, 0, 7), step(3, 1, 6), step(3, 2, 3)], &[0, 0]),
+        // Groups made of others.
+        steps(9, &(8..12).map(|kind| step(kind, kind, kind)).collect::<Vec<_>>(), &[0, 0]),
+        stream(
+            0,
+            &[
+                magic.clone(),
+                frame(&[&[1, 0, 0, 0, 0, 0, 0, 0, 29][..], &number(6), &[0], &number(7), &[0]].concat()),
+            ],
+        ),
+        stream(0, &[frame(&[&[0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 12][..], &list(&[roster()])].concat())]),
+        // Two spans that are one: refused.
+        stream(0, &[frame(&[&[0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 12][..], &list(&[continued])].concat())]),
     ]
 }

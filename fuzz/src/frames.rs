@@ -50,7 +50,7 @@ pub fn run(data: &[u8]) {
     if options & CALLS_END != 0 {
         return calls_end(stream, &cuts);
     }
-    on_the_spot(stream);
+    on_fast_path(stream);
     let begin = || if options & FIRST == 0 { greeted() } else { Inbox::new() };
     let reply_max = if options & SMALL_REPLIES == 0 { u64::MAX } else { 64 };
     let streaming = options & STREAMING != 0;
@@ -101,14 +101,17 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::Moved(call) => Message::Moved(*call),
         Event::Ping => Message::Ping,
         Event::Pong => Message::Pong,
+        Event::Stragglers(calls) => Message::Stragglers(calls.clone()),
         Event::Pause(length) => Message::Pause(*length),
         Event::Goodbye(goodbye) => return goodbye_again(goodbye, cuts),
         Event::Credit(_) | Event::Window(_) | Event::Hello(_) => return small_again(&event, cuts),
-        Event::DataGrew | Event::DataDue(_) | Event::DataArrived(_) => return,
-        Event::ReplyArrived(_) | Event::ReplyBegun | Event::Unwanted(_) => return,
-        Event::Oversized { .. } | Event::Abandoned | Event::Begun { .. } => return,
+        Event::DataGrew | Event::StreamedData(_) | Event::DataArrived(_) => return,
+        Event::ReplyArrived(_) | Event::ReplyStarted | Event::UnawaitedReply(_) => return,
+        Event::Oversized { .. } | Event::RequestAbandoned | Event::RequestStarted { .. } => return,
         // The memory of this link has no bound.
-        Event::Refused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => panic!("{event:?}"),
+        Event::RequestRefused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => {
+            panic!("{event:?}")
+        }
     };
     comes_back(&event, &written(message, cuts), cuts);
 }
@@ -127,7 +130,7 @@ fn split(request: &Request) {
 }
 
 /// Checks that a frame read in place is the same as read by the parser of all frames.
-fn on_the_spot(stream: &[u8]) {
+fn on_fast_path(stream: &[u8]) {
     if let Some((short, rest)) = ShortRequest::parse(stream) {
         let (events, result) = feed(&mut greeted(), &stream[..stream.len() - rest.len()], &[], &ALL);
         let (ids, tree) = (short.plan.ids(), short.plan.tree());
@@ -178,7 +181,7 @@ fn in_segments(event: &Event, cuts: &[usize]) {
     let (body, mut writer) = Body::arriving(request.body().len());
     let again = Request::clone(request).with_body(body);
     let mut outbox = Outbox::new();
-    outbox.grant(1);
+    outbox.add_credit(1);
     outbox.push(Message::Request(again.into()));
     let mut bytes = drain(&mut outbox, cuts);
     for piece in pieces(&come(request.body()), cuts) {
@@ -192,8 +195,8 @@ fn in_segments(event: &Event, cuts: &[usize]) {
 fn small_again(event: &Event, cuts: &[usize]) {
     let mut outbox = Outbox::new();
     match event {
-        Event::Credit(count) => outbox.acknowledge(*count),
-        Event::Window(window) => outbox.window(window),
+        Event::Credit(count) => outbox.push_credit(*count),
+        Event::Window(window) => outbox.push_window(window),
         Event::Hello(hello) => return assert_eq!(hello.emit().len(), 48),
         _ => return,
     }
@@ -204,7 +207,7 @@ fn small_again(event: &Event, cuts: &[usize]) {
 /// it is encoded again.
 fn goodbye_again(goodbye: &Goodbye, cuts: &[usize]) {
     let mut outbox = Outbox::new();
-    outbox.goodbye(goodbye);
+    outbox.push_goodbye(goodbye);
     let kept = goodbye.text.floor_char_boundary(Goodbye::TEXT_MAX);
     let text = goodbye.text[..kept].to_string();
     let event = Event::Goodbye(Goodbye { text, ..goodbye.clone() });

@@ -171,3 +171,36 @@ pub fn client_seeds() -> Vec<Vec<u8>> {
     ]);
     seeds
 }
+
+/// Returns seeds for a session whose owner chooses the labels.
+pub fn exchange_seeds() -> Vec<Vec<u8>> {
+    // A label by its number in the target, the byte of its values, and the number of these.
+    let label = |label: u8, value: u8, count: u8| vec![label, value, count];
+    let all = |labels: &[Vec<u8>]| [vec![labels.len() as u8], labels.concat()].concat();
+    let broadcast = |place: u8, count: u8, mask: u8| vec![place, 1, count, mask];
+    // The options, the cuts, the labels that are sent, the broadcasts and the changes.
+    let session = |options: u8, cuts: &[u8], sends: &[Vec<u8>], said: &[Vec<u8>], changes: &[u8]| {
+        [&[options, cuts.len() as u8][..], cuts, &all(sends), &all(said), changes].concat()
+    };
+    let raw = |options: u8, bytes: &[u8]| [&[options, 8, 0, 20][..], bytes].concat();
+    let (hosts, own) = (label(1, 2, 1), label(4, 7, 2));
+    // Two clients; this one is client 0, or client 1 with 1 in the options.
+    let two = 8;
+    vec![
+        session(0, &[], std::slice::from_ref(&hosts), &[broadcast(1, 1, 1)], &[0]),
+        session(two, &[], &[hosts.clone(), own.clone()], &[broadcast(1, 2, 3), broadcast(4, 2, 1)], &[0]),
+        session(two, &[3], std::slice::from_ref(&hosts), &[broadcast(1, 1, 2), broadcast(1, 2, 3)], &[0]),
+        session(two + 1, &[], std::slice::from_ref(&hosts), &[broadcast(1, 1, 1)], &[0]),
+        session(two + 1, &[], std::slice::from_ref(&hosts), &[broadcast(1, 2, 3), broadcast(1, 1, 1)], &[0]),
+        session(two, &[0, 5], &[], &[broadcast(1, 1, 1)], &[0]),
+        session(two, &[], &[], &[broadcast(5, 2, 2), broadcast(2, 0, 0), broadcast(0, 1, 254)], &[0]),
+        session(two, &[], &[hosts.clone(), hosts.clone()], &[broadcast(1, 2, 7)], &[0]),
+        session(4, &[7], std::slice::from_ref(&own), &[broadcast(4, 2, 1), broadcast(0, 0, 253)], &[0]),
+        session(64, &[], &[hosts], &[broadcast(1, 1, 1), broadcast(0, 0, 255)], &[0]),
+        session(0, &[], &[own], &[broadcast(4, 2, 1)], &[1, 5, 0, 99]),
+        session(0, &[], &[label(1, 1, 2), label(0, 1, 1)], &[broadcast(0, 1, 1)], &[0]),
+        raw(0, b"\0\0\0\0\0\0\0\0IMPI\0\0\0\x04\0\0\0\x01DONE\0\0\0\0"),
+        raw(0, b"\0\0\0\x09\0\0\0\0"),
+        raw(0, b"\0\0\0\0\0\0\0\0IMPI\x7f\xff\xff\xff"),
+    ]
+}

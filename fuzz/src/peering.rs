@@ -74,14 +74,14 @@ impl Side {
         let before = self.up;
         while let Some(output) = self.peering.poll() {
             let of_ended =
-                matches!(output, Output::Refused { .. } | Output::Lost { .. } | Output::Unreached { .. });
+                matches!(output, Output::Rejected { .. } | Output::Lost { .. } | Output::Unreached { .. });
             assert!(of_ended || !self.closed, "{output:?} is asked of a connection that is closed");
             match output {
                 Output::Write { bytes, .. } => self.wrote.extend(bytes),
                 Output::Finish { .. } | Output::Close { .. } | Output::Replaced { .. } => self.closed = true,
                 Output::Up(_) => self.up = true,
-                Output::Refused { .. }
-                | Output::Ask { .. }
+                Output::Rejected { .. }
+                | Output::SendPing { .. }
                 | Output::Lost { .. }
                 | Output::Unreached { .. } => {}
             }

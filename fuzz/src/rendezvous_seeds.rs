@@ -43,3 +43,23 @@ pub fn seeds() -> Vec<Vec<u8>> {
         [control(0), create(1, 2, 1, 0), control(70), vec![0, 12, 1, 7, 3, 1]].concat(),
     ]
 }
+
+/// Returns seeds for the events of a subscription: streams of this project's service, and what others may send.
+pub fn event_seeds() -> Vec<Vec<u8>> {
+    let stream =
+        |most: u8, cuts: &[u8], text: &str| [&[most, cuts.len() as u8][..], cuts, text.as_bytes()].concat();
+    vec![
+        stream(200, &[], "event: tally\ndata: {\"registered\":1}\n\nevent: complete\ndata: {}\n\n"),
+        stream(200, &[3, 0, 9], "event: tally\r\ndata: {}\r\n\r\n:\r\n\r\ndata: a\r\n\r\n"),
+        stream(200, &[0], "event:fault\rdata:a\rdata:b\r\rdata: c\r\r"),
+        stream(200, &[], "data\n\ndata:\n\ndata: \n\n"),
+        stream(200, &[], "data: a\ndata: b\nid: 7\nretry: 10\n\n"),
+        stream(200, &[1, 1], "event: x\n\ndata: y\n\n"),
+        stream(200, &[], "event: a\nevent: b\ndata: c: d\n\n"),
+        stream(8, &[], "data:1\n\ndata:12\n\ndata:1234\n\n"),
+        stream(8, &[2], ": comment\n\n: c\n\n"),
+        stream(8, &[], "event: a long name\ndata:1\n\n"),
+        stream(0, &[], "\n\n\r\r\n"),
+        stream(200, &[4], "data: cut"),
+    ]
+}

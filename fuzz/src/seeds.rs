@@ -93,7 +93,9 @@ fn of_other_packages() -> Vec<Seed> {
     [
         numbered("rendezvous", super::rendezvous_seeds::seeds()),
         numbered("impi_client", super::impi_seeds::client_seeds()),
+        numbered("impi_exchange", super::impi_seeds::exchange_seeds()),
         numbered("impi_server", super::impi_seeds::server_seeds()),
+        numbered("rendezvous_events", super::rendezvous_seeds::event_seeds()),
         numbered("bnr_orders", super::bnr_seeds::order_seeds()),
         numbered("bnr_frames", super::bnr_seeds::frame_seeds()),
         numbered("bnr_pmi", super::pmi_seeds::seeds()),

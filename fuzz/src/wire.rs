@@ -137,7 +137,7 @@ pub fn come_of(data: &StreamingData) -> Vec<u8> {
 /// Returns an inbox whose peer has sent its HELLO.
 pub fn greeted() -> Inbox {
     let mut outbox = Outbox::new();
-    outbox.hello(&HELLO);
+    outbox.push_hello(&HELLO);
     let (mut inbox, mut events) = (Inbox::new(), Vec::new());
     inbox.feed(&drain(&mut outbox, &[]), &ALL, &mut events).expect("a good hello");
     assert!(matches!(events[..], [Event::Hello(HELLO)]) && inbox.is_idle());
@@ -155,7 +155,9 @@ pub fn feed(
     let (mut all, mut events) = (Vec::new(), Vec::new());
     let result = pieces(stream, cuts).try_for_each(|piece| {
         let result = inbox.feed(piece, context, &mut events);
-        all.extend(events.drain(..).filter(|event| !matches!(event, Event::DataGrew | Event::DataDue(_))));
+        all.extend(
+            events.drain(..).filter(|event| !matches!(event, Event::DataGrew | Event::StreamedData(_))),
+        );
         result
     });
     (all, result)
@@ -164,7 +166,7 @@ pub fn feed(
 /// Takes all bytes from an outbox, by writes of these lengths in turn.
 pub fn drain(outbox: &mut Outbox, cuts: &[usize]) -> Vec<u8> {
     let (mut all, mut lengths) = (Vec::new(), cuts.iter().cycle());
-    while outbox.is_ready() {
+    while outbox.prepare() {
         let (before, most) = (all.len(), lengths.next().copied().unwrap_or(usize::MAX));
         {
             let mut slices = SmallVec::new();
@@ -175,7 +177,7 @@ pub fn drain(outbox: &mut Outbox, cuts: &[usize]) -> Vec<u8> {
                 all.extend_from_slice(&slice[..slice.len().min(room)]);
             }
         }
-        outbox.written(all.len() - before);
+        outbox.mark_written(all.len() - before);
     }
     all
 }
@@ -183,7 +185,7 @@ pub fn drain(outbox: &mut Outbox, cuts: &[usize]) -> Vec<u8> {
 /// Returns the bytes of a message, written with these cuts.
 pub fn written(message: Message, cuts: &[usize]) -> Vec<u8> {
     let mut outbox = Outbox::new();
-    outbox.grant(1);
+    outbox.add_credit(1);
     outbox.push(message);
     drain(&mut outbox, cuts)
 }
@@ -236,19 +238,21 @@ pub fn same_event(one: &Event, two: &Event) -> bool {
         ) => (one, some) == (two, others),
         (Event::DataArrived(one), Event::DataArrived(two))
         | (Event::ReplyArrived(one), Event::ReplyArrived(two))
-        | (Event::Unwanted(one), Event::Unwanted(two))
+        | (Event::UnawaitedReply(one), Event::UnawaitedReply(two))
         | (Event::Cancel(one), Event::Cancel(two))
         | (Event::Release(one), Event::Release(two))
         | (Event::Moved(one), Event::Moved(two)) => one == two,
-        (Event::Begun { call: one, limit: some }, Event::Begun { call: two, limit: others }) => {
-            (one, some) == (two, others)
-        }
+        (
+            Event::RequestStarted { call: one, limit: some },
+            Event::RequestStarted { call: two, limit: others },
+        ) => (one, some) == (two, others),
         (Event::Credit(one), Event::Credit(two)) => one == two,
         (Event::Pause(one), Event::Pause(two)) => one == two,
+        (Event::Stragglers(one), Event::Stragglers(two)) => one == two,
         (Event::Window(one), Event::Window(two)) => one == two,
         (Event::Goodbye(one), Event::Goodbye(two)) => one == two,
-        (Event::ReplyBegun, Event::ReplyBegun)
-        | (Event::Abandoned, Event::Abandoned)
+        (Event::ReplyStarted, Event::ReplyStarted)
+        | (Event::RequestAbandoned, Event::RequestAbandoned)
         | (Event::Ping, Event::Ping)
         | (Event::Pong, Event::Pong) => true,
         _ => false,

@@ -38,7 +38,8 @@
 //! | `groups`, `group` | open, start and kill groups at the head; the state of a group there |
 //! | `derived`, `colors` | groups made of members of others; the groups of a split |
 //! | `head_requests`, `head`, `ids` | other requests at the head; its state; groups that must not be started any more |
-//! | `database`, `names`, `mapping` | copies of databases; databases and names at the head; `PMI_process_mapping` |
+//! | `database`, `mapping` | copies of databases; `PMI_process_mapping` |
+//! | `names`, `awaited_names` | databases and global names at the head; requests that wait for names |
 //! | `spawned`, `placement`, `soft` | checks of spawns; ranks to nodes; the info key `soft` |
 //! | `starting`, `local` | processes of a node: start and end; their state |
 //! | `deaths`, `known_deaths` | effects and notices of deaths; the known ones |
@@ -71,7 +72,8 @@
 //! |---|---|
 //! | `process`, `orders`, `codec` | the supervisor process; its orders and events; their encoding |
 //! | `handle`, `connection`, `passing` | the node's side; its queue of orders; bytes and descriptors over the socket |
-//! | `lookup`, `inspect`, `elf`, `need` | search of `PATH`; checks of a program; its libraries; its need of PMIx |
+//! | `lookup`, `inspect`, `elf` | search of `PATH`; checks of a program; its libraries |
+//! | `need`, `own_pmix` | a program's need of PMIx; its libpmix |
 //! | `start`, `spawn`, `cores` | starts one process; `posix_spawn` (`unsafe`); binding to cores |
 //! | `groups`, `killing`, `tree`, `cgroup` | processes of groups; their kill; descendants; control groups |
 //! | `system` | what `groups` asks of the operating system |
@@ -131,5 +133,5 @@ pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};
 pub use limits::Limits;
 pub use roster::{Roster, Span};
-pub use spec::{Block, LEFT_OUT, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
+pub use spec::{Block, LEFT_OUT, Layout, Mpi, OnDeath, PmixHost, PmixNeed, PmixPlan, Readers, Spec};
 pub use start_error::{StartError, StartFailure};

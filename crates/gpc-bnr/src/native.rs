@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn asks(serial: Serial) -> Bytes {
-        encode_up(serial, &Request::Lookup(b"name".to_vec())).unwrap()
+        encode_up(serial, &Request::Lookup { name: b"name".to_vec(), wait: None }).unwrap()
     }
 
     fn closes(said: &[NativeOutput], why: &str) -> bool {
@@ -182,7 +182,7 @@ mod tests {
                 heard.extend(said(&mut conversation));
             }
             let expected: Vec<_> =
-                serials.iter().map(|serial| NativeOutput::Request(*serial, Request::Lookup(b"name".to_vec()))).collect();
+                serials.iter().map(|serial| NativeOutput::Request(*serial, Request::Lookup { name: b"name".to_vec(), wait: None })).collect();
             prop_assert_eq!(heard, expected);
         }
     }

@@ -10,6 +10,9 @@ use crate::start_error::StartError;
 /// The system's error number: `EOPNOTSUPP` of Linux.
 const NOT_SUPPORTED: i32 = 95;
 
+/// The system's error number for programs of two MPIs in one group: `ELIBMAX` of Linux, too many shared libraries.
+pub(crate) const MIXED: i32 = 82;
+
 /// Language bindings of Open MPI: libraries with these names belong to Open MPI alone.
 const BINDINGS: [&str; 4] = ["libmpi_mpifh", "libmpi_usempi", "liboshmem", "libmpi_java"];
 
@@ -61,9 +64,10 @@ pub(crate) fn refusal(library: &str, is_available: bool) -> StartError {
 /// The reason for not starting programs of two MPIs as one group.
 pub(crate) fn mixture(open_mpi: &str, mpich: &str) -> StartError {
     let (open_mpi, mpich) = (Shown(open_mpi), Shown(mpich));
-    refused(format!(
+    let why = format!(
         "programs of Open MPI ({open_mpi}) and of MPICH ({mpich}) cannot be one world: build all programs of the line with one MPI"
-    ))
+    );
+    StartError { errno: MIXED, ..refused(why) }
 }
 
 fn refused(why: String) -> StartError {

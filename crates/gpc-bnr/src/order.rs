@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{Answer, Client, GroupStatus, Pair, Request};
-use crate::spec::{Layout, PmixNeed};
+use crate::spec::{Layout, Mpi, PmixNeed};
 use crate::start_error::StartError;
 
 /// Sequence number of a collective request of a set. Each member counts its own requests from 0, separately for each
@@ -221,5 +221,7 @@ pub enum Report {
         port: Option<u16>,
         /// Whether they need a PMIx server.
         pmix: PmixNeed,
+        /// The MPI that they are linked with.
+        mpi: Option<Mpi>,
     },
 }

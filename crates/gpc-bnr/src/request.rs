@@ -149,7 +149,12 @@ pub enum Request {
     /// Withdraws a global name.
     Withdraw(Vec<u8>),
     /// The value deposited under a global name. Answered by [`Answer::Value`].
-    Lookup(Vec<u8>),
+    Lookup {
+        /// The name.
+        name: Vec<u8>,
+        /// The longest wait for the deposit; `None` for none.
+        wait: Option<Duration>,
+    },
     /// Waits for all members of a set, and distributes their puts to the nodes of all.
     Fence {
         /// The members, including the caller.

@@ -2,6 +2,7 @@
 //!
 //! A process keeps its name, the group that it was started in and its rank there, in all groups that it belongs to.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::names::{GroupId, Member, Rank};
@@ -67,6 +68,11 @@ impl Roster {
             let group = span.group;
             span.ranks().map(move |rank| Member { group, rank })
         })
+    }
+
+    /// The groups that the processes were started in.
+    pub(crate) fn bases(&self) -> BTreeSet<GroupId> {
+        self.spans.iter().map(|span| span.group).collect()
     }
 
     /// Whether a process belongs to the group.
@@ -146,8 +152,6 @@ pub(crate) fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -159,8 +159,28 @@ pub enum PmixNeed {
 pub struct PmixPlan {
     /// Whether the processes must not be started without the server.
     pub required: bool,
-    /// The nodes of the group with the names that PMIx has for their hosts: all different.
-    pub hosts: Vec<(Id, String)>,
+    /// The nodes of the group.
+    pub hosts: Vec<PmixHost>,
+}
+
+/// A node as PMIx knows it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PmixHost {
+    /// The node.
+    pub node: Id,
+    /// The name of its host: no other node has it.
+    pub name: String,
+    /// One above the largest node rank of the live groups there: the node rank of the first process.
+    pub before: u32,
+}
+
+/// The MPI that a program is linked with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mpi {
+    /// Whether it is Open MPI; otherwise it is MPICH or a relative.
+    pub open: bool,
+    /// The library that shows it.
+    pub library: String,
 }
 
 /// Processes of consecutive ranks on one node.

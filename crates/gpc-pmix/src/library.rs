@@ -13,6 +13,8 @@
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char};
 use std::mem::ManuallyDrop;
+use std::ops::RangeInclusive;
+use std::path::Path;
 use std::ptr;
 
 use crate::abi::{self, Data, Info, Proc, Status, Value};
@@ -21,7 +23,7 @@ use crate::abi::{self, Data, Info, Proc, Status, Value};
 const FILE: &str = "libpmix.so.2";
 
 /// The versions with a known layout.
-const VERSIONS: std::ops::RangeInclusive<u32> = 3..=5;
+const VERSIONS: RangeInclusive<u32> = 3..=5;
 
 /// The functions of a libpmix that stays loaded.
 pub(crate) struct Library {
@@ -168,13 +170,18 @@ impl Opened {
         // prevented below.
         let library = unsafe { libloading::Library::new(FILE) }
             .map_err(|error| format!("{}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own", causes(&error)))?;
-        let mut opened = Opened { library: ManuallyDrop::new(library), version: String::new() };
-        // SAFETY: the function has this type in all versions, and returns a text that is part of the library, or null.
-        opened.version = unsafe {
-            let version: abi::GetVersion = opened.symbol("PMIx_Get_version")?;
-            text(version())
-        };
-        Ok(opened)
+        let version = version(&library)?;
+        Ok(Opened { library: ManuallyDrop::new(library), version })
+    }
+
+    /// Loads the library at a path; `None` if it cannot be loaded, or has another major version than these. Then it is
+    /// unloaded: no function of it was called that starts a thread.
+    pub(crate) fn open_at(path: &Path, versions: &RangeInclusive<u32>) -> Option<Opened> {
+        // SAFETY: as in `open`.
+        let library = unsafe { libloading::Library::new(path) }.ok()?;
+        let version = version(&library).ok()?;
+        let is_known = major(&version).is_some_and(|major| versions.contains(&major));
+        is_known.then(|| Opened { library: ManuallyDrop::new(library), version })
     }
 
     /// The first number of the version.
@@ -189,6 +196,16 @@ impl Opened {
     pub(crate) unsafe fn symbol<T: Copy>(&self, name: &str) -> Result<T, String> {
         // SAFETY: the caller guarantees it, and the library is never unloaded.
         unsafe { symbol(&self.library, name) }
+    }
+}
+
+/// The version that a library reports.
+fn version(library: &libloading::Library) -> Result<String, String> {
+    // SAFETY: the function has this type in all versions, and returns a text that is part of the library, or null. The
+    // library is loaded during the call.
+    unsafe {
+        let version: abi::GetVersion = symbol(library, "PMIx_Get_version")?;
+        Ok(text(version()))
     }
 }
 

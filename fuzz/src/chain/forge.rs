@@ -187,8 +187,9 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
             Event::Moved(call) => Message::Moved(call),
             Event::Ping => Message::Ping,
             Event::Pong => Message::Pong,
+            Event::Stragglers(calls) => Message::Stragglers(calls),
             Event::Pause(length) => Message::Pause(length),
-            Event::DataArrived(call) | Event::DataDue(call) => {
+            Event::DataArrived(call) | Event::StreamedData(call) => {
                 world.input(to, Happened::DataArrived(call));
                 continue;
             }
@@ -197,10 +198,10 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
                 world.input(to, Happened::ReplyArrived { from, call });
                 continue;
             }
-            Event::Abandoned | Event::Credit(_) | Event::Window(_) | Event::DataGrew => continue,
-            Event::ReplyBegun | Event::Unwanted(_) | Event::Begun { .. } => continue,
+            Event::RequestAbandoned | Event::Credit(_) | Event::Window(_) | Event::DataGrew => continue,
+            Event::ReplyStarted | Event::UnawaitedReply(_) | Event::RequestStarted { .. } => continue,
             // The memory of this node has no bound.
-            Event::Refused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => {
+            Event::RequestRefused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => {
                 panic!("refused by no limit: {event:?}")
             }
         };

@@ -364,7 +364,7 @@ impl World {
             };
             self.input(to, happened);
         } else if !piece.is_empty() {
-            self.input(to, Happened::Heard(from));
+            self.input(to, Happened::Heartbeat(from));
         }
         !piece.is_empty()
     }

@@ -103,7 +103,7 @@ impl Victim {
         let Some(link) = self.node.links.table.link_mut(self.key) else { return };
         let fed = link.inbox.feed(bytes, &AwaitsAllBut(&[]), &mut events);
         for event in events {
-            if let Err(why) = self.node.links.heed(self.now, self.key, event, |_, _, _| Ok(())) {
+            if let Err(why) = self.node.links.handle_event(self.now, self.key, event, |_, _, _| Ok(())) {
                 self.node.links.close(self.now, self.key, &why);
                 return self.settle();
             }
@@ -130,7 +130,7 @@ impl Victim {
                     drop::<Option<End>>(self.node.links.remove(key));
                 }
                 LinksOutput::Prepare(new) => {
-                    self.node.links.stands(self.now, new.key, &new.hello, new.proof);
+                    self.node.links.establish(self.now, new.key, &new.hello, new.proof);
                 }
                 LinksOutput::Open { peer } => {
                     let kind = chained_gpc::wire::CauseKind::Unreachable;
@@ -141,7 +141,7 @@ impl Victim {
         }
         self.node.take_in();
         for lost in std::mem::take(&mut self.node.losses) {
-            self.node.links.forget_since(lost.peer);
+            self.node.links.drop_pending(lost.peer);
         }
     }
 
@@ -153,10 +153,12 @@ impl Victim {
         }
         self.node.held.clear();
         self.node.streaming.clear();
-        self.node.links.grant();
+        self.node.links.send_windows();
         let links = &self.node.links;
         assert!(links.table.is_empty() && links.pending.is_empty() && links.arrivals.is_empty());
-        assert!(links.due.next().is_none() && links.granting.is_empty() && links.peers_up().is_empty());
+        assert!(
+            links.deadlines.next().is_none() && links.window_grants.is_empty() && links.peers_up().is_empty()
+        );
         assert_eq!(self.node.memory.used(), 0);
     }
 }

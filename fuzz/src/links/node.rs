@@ -82,7 +82,7 @@ pub(super) struct Node {
     /// Replies that are passed on: they are kept until they are whole.
     pub(super) streaming: Vec<Response>,
     /// Losses that are not settled.
-    pub(super) losses: Vec<chained_gpc::link::Lost>,
+    pub(super) losses: Vec<chained_gpc::link::LostLink>,
 }
 
 impl Node {
@@ -103,8 +103,8 @@ impl Node {
     /// A connection of this wire.
     pub(super) fn end(&self, me: Id, phase: Phase, wire: usize) -> End {
         let mut link = Link::new(phase);
-        link.inbox.use_memory(Spare::default().within(&self.memory), &self.memory);
-        link.outbox.use_memory(me, &self.memory, &self.memory);
+        link.inbox.set_budgets(Spare::default().within(&self.memory), &self.memory);
+        link.outbox.set_budgets(me, &self.memory, &self.memory);
         End { link, wire }
     }
 
@@ -126,7 +126,7 @@ impl Node {
                 Arrival::Input(ChainInput::Message { from, message: Message::Cancel(call) }) => {
                     if let Some(place) = self.held.iter().position(|request| request.call == call) {
                         self.held.remove(place);
-                        self.links.consumed(from);
+                        self.links.consume_request(from);
                     }
                 }
                 Arrival::Input(_) => {}
@@ -139,7 +139,7 @@ impl Node {
     pub(super) fn consume(&mut self, peer: Id) -> Option<Arc<Request>> {
         let place = self.held.iter().position(|request| request.data.is_whole())?;
         let request = self.held.remove(place);
-        self.links.consumed(peer);
+        self.links.consume_request(peer);
         request
     }
 
@@ -150,35 +150,35 @@ impl Node {
         }
         // func takes what has come.
         self.held.iter().for_each(|request| request.data.passed(request.data.arrived()));
-        self.links.grant();
-        if std::mem::take(&mut self.links.stirred) {
+        self.links.send_windows();
+        if std::mem::take(&mut self.links.has_stream_data) {
             self.links.mark_streaming();
         }
         for key in std::mem::take(&mut self.links.dirty) {
             let Some(End { link, wire }) = self.links.table.get_mut(key) else { continue };
-            link.marked = false;
+            link.is_dirty = false;
             if let Phase::Connecting(_) = link.phase {
                 continue;
             }
             link.begin_bulk(&|| now, true);
             link.continue_bulk(now);
-            link.acknowledge_beside();
+            link.piggyback_credit();
             let (mut parts, mut bytes) = (SmallVec::new(), Vec::new());
-            if link.outbox.is_ready() {
+            if link.outbox.prepare() {
                 link.outbox.parts(&mut parts);
             }
             parts
                 .iter()
                 .for_each(|part| bytes.extend_from_slice(&part[..part.len().min(most - bytes.len())]));
             drop(parts);
-            link.written(bytes.len());
-            link.question_has_left();
+            link.mark_written(bytes.len());
+            link.confirm_ping_sent();
             match link.outbox.is_idle() {
-                true => link.rest(),
+                true => link.end_bulk(),
                 false => link.mark(&mut self.links.dirty, key),
             }
             wrote(*wire, bytes);
-            self.links.wrote(key);
+            self.links.finish_write(key);
         }
     }
 }

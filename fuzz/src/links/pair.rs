@@ -151,9 +151,11 @@ impl Pair {
                         self.wires[end.wire].closed[at] = true;
                     }
                 }
-                LinksOutput::Prepare(new) => self.nodes[at].links.stands(now, new.key, &new.hello, new.proof),
-                LinksOutput::Answered { peer, .. } => self.nodes[at].links.confirm(now, peer),
-                LinksOutput::Refused { .. }
+                LinksOutput::Prepare(new) => {
+                    self.nodes[at].links.establish(now, new.key, &new.hello, new.proof)
+                }
+                LinksOutput::PongReceived { peer, .. } => self.nodes[at].links.confirm_alive(now, peer),
+                LinksOutput::Rejected { .. }
                 | LinksOutput::Up { .. }
                 | LinksOutput::Lost { .. }
                 | LinksOutput::Pause { .. } => {}
@@ -169,7 +171,7 @@ impl Pair {
                 _ => {
                     // What has come over it is nobody's any more.
                     held.clear();
-                    links.forget_since(lost.peer);
+                    links.drop_pending(lost.peer);
                 }
             }
             self.settle(at);
@@ -241,7 +243,7 @@ impl Pair {
         let fed = link.inbox.feed(bytes, &AwaitsAllBut(&self.cancelled), &mut events);
         assert!(fed.is_ok(), "an honest node has written it: {fed:?}");
         for event in events {
-            if let Err(why) = self.nodes[at].links.heed(now, key, event, |_, _, _| Ok(())) {
+            if let Err(why) = self.nodes[at].links.handle_event(now, key, event, |_, _, _| Ok(())) {
                 assert!(why.starts_with("it said goodbye"), "an honest node is wrong: {why}");
                 self.nodes[at].links.close(now, key, &why);
             }
@@ -277,7 +279,7 @@ impl Pair {
     fn is_quiet(&self) -> bool {
         let is_quiet = |node: &Node| {
             let due = node.held.iter().any(|request| request.data.is_whole());
-            node.links.dirty.is_empty() && node.links.granting.is_empty() && !due
+            node.links.dirty.is_empty() && node.links.window_grants.is_empty() && !due
         };
         let flies = |wire: &Wire| {
             wire.bytes.iter().zip(wire.closed).any(|(bytes, closed)| !bytes.is_empty() && !closed)
@@ -310,9 +312,9 @@ impl Pair {
             // What broke off with its connection is nobody's.
             node.held.clear();
             node.streaming.clear();
-            node.links.grant();
-            node.links.forget_streamed();
-            assert!(node.links.pending.is_empty() && node.links.granting.is_empty());
+            node.links.send_windows();
+            node.links.prune_streaming();
+            assert!(node.links.pending.is_empty() && node.links.window_grants.is_empty());
             assert!(!node.links.is_streaming() && node.links.arrivals.is_empty());
             for (_, end) in node.links.table.iter() {
                 nothing |= !end.link.inbox.is_idle() || !end.link.outbox.is_idle();

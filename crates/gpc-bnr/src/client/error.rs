@@ -38,8 +38,18 @@ pub enum ClientError {
     #[error("the link to the node cannot be set up: {0}")]
     System(#[from] io::Error),
     /// The node does not answer, or refuses the process.
-    #[error("the node that has started this process: {0}")]
+    #[error("the node that has started this process: {}{}", .0, hint(.0))]
     Refused(#[from] Fault),
+}
+
+/// What else a closed socket means: a shell may run several programs in the place of one process.
+fn hint(fault: &Fault) -> &'static str {
+    match fault.kind {
+        FaultKind::Link => {
+            "; or an earlier program of this process has used the link: each process of `gpc run` takes part once"
+        }
+        _ => "",
+    }
 }
 
 impl ClientError {

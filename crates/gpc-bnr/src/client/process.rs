@@ -474,7 +474,9 @@ impl Process {
     /// # Errors
     /// [`NotFound`](crate::FaultKind::NotFound).
     pub fn lookup(&self, name: impl Into<Vec<u8>>) -> Result<Vec<u8>, Fault> {
-        self.link.ask(&Request::Lookup(name.into()), self.time_limits.other).and_then(answers::value)
+        self.link
+            .ask(&Request::Lookup { name: name.into(), wait: None }, self.time_limits.other)
+            .and_then(answers::value)
     }
 
     /// Waits for all members of a set that includes this process. Distributes their [committed](Self::commit) puts to

@@ -14,7 +14,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Choice, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::roster::{Roster, Span};
-use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
+use crate::spec::{Block, Layout, Mpi, OnDeath, PmixHost, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
 /// Bytes from words: `5` is a byte, `5w` has 4 bytes, `5l` has 8, and `abc` is a text with its length.
@@ -122,9 +122,15 @@ fn values_stand_as_documented() {
         on_death: OnDeath::Notify,
         preputs: vec![(b"key".to_vec(), b"value".to_vec())],
         input: Readers::First,
-        pmix: Some(PmixPlan { required: true, hosts: vec![(7, "host".into())] }),
+        pmix: Some(PmixPlan {
+            required: true,
+            hosts: vec![PmixHost { node: 7, name: "host".into(), before: 2 }],
+        }),
     };
-    is(layout, &format!("4w 1 3w db 1w {SPEC} 2w 7w 0w 0w 2w 8w 0w 2w 1w 1 1w key value 1 1 1 1w 7w host"));
+    is(
+        layout,
+        &format!("4w 1 3w db 1w {SPEC} 2w 7w 0w 0w 2w 8w 0w 2w 1w 1 1w key value 1 1 1 1w 7w host 2w"),
+    );
 }
 
 fn limits() -> (Limits, &'static str) {
@@ -184,7 +190,8 @@ fn requests_stand_as_documented() {
     is(Request::Iterate(database), "18 db");
     is(Request::Deposit(pair()), "19 key value");
     is(Request::Withdraw(b"name".to_vec()), "20 name");
-    is(Request::Lookup(b"name".to_vec()), "21 name");
+    is(Request::Lookup { name: b"name".to_vec(), wait: None }, "21 name 0");
+    is(Request::Lookup { name: b"name".to_vec(), wait: Some(Duration::from_nanos(8)) }, "21 name 1 8l");
     is(Request::Fence { over, limit, tag: b"tag".to_vec() }, &format!("22 {SET} 1 8l tag"));
     is(Request::Abort { code: 7, message: "text".into() }, "23 7 text");
     is(Request::Limits, "24");
@@ -298,6 +305,9 @@ fn orders_and_reports_stand_as_documented() {
     is(Report::Missing(vec![member(1, 2)], 3), "8 1w 1w 2w 3l");
     is(Report::Host("host".into()), "9 host");
     for (number, need) in [PmixNeed::No, PmixNeed::Maybe, PmixNeed::Sure].into_iter().enumerate() {
-        is(Report::Checked { port: Some(0x201), pmix: need }, &format!("11 1 1 2 {number}"));
+        let checked = |mpi| Report::Checked { port: Some(0x201), pmix: need, mpi };
+        is(checked(None), &format!("11 1 1 2 {number} 0"));
+        let mpi = Mpi { open: true, library: "lib".into() };
+        is(checked(Some(mpi)), &format!("11 1 1 2 {number} 1 1 lib"));
     }
 }

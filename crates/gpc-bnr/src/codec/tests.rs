@@ -16,7 +16,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Choice, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::roster::{Roster, Span};
-use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
+use crate::spec::{Block, Layout, Mpi, OnDeath, PmixHost, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -92,7 +92,9 @@ fn readers() -> impl Strategy<Value = Readers> {
 fn layout() -> impl Strategy<Value = Layout> {
     let blocks = vec((any::<u32>(), any::<prop::sample::Index>(), 1..1000_u32), 0..4);
     let preputs = vec((bytes(), bytes()), 0..3);
-    let plan = (any::<bool>(), vec((any::<u32>(), text()), 0..3));
+    let host = (any::<u32>(), text(), any::<u32>());
+    let host = host.prop_map(|(node, name, before)| PmixHost { node, name, before });
+    let plan = (any::<bool>(), vec(host, 0..3));
     let plan = option::of(plan.prop_map(|(required, hosts)| PmixPlan { required, hosts }));
     let rest = (on_death(), preputs, readers(), plan);
     (group(), option::of(group()), text(), vec(spec(), 1..3), blocks, rest).prop_map(
@@ -142,7 +144,7 @@ fn request() -> impl Strategy<Value = Request> {
         text().prop_map(Request::Iterate),
         pair().prop_map(Request::Deposit),
         bytes().prop_map(Request::Withdraw),
-        bytes().prop_map(Request::Lookup),
+        (bytes(), limit()).prop_map(|(name, wait)| Request::Lookup { name, wait }),
         (set(), limit(), bytes()).prop_map(|(over, limit, tag)| Request::Fence { over, limit, tag }),
         (any::<u8>(), text()).prop_map(|(code, message)| Request::Abort { code, message }),
         (set(), limit(), bytes(), bytes()).prop_map(|(over, limit, tag, data)| Request::Exchange {
@@ -313,6 +315,7 @@ fn start_error() -> impl Strategy<Value = StartError> {
 fn report() -> impl Strategy<Value = Report> {
     let started = prop_oneof![any::<u32>().prop_map(Ok), any::<i32>().prop_map(Err)];
     let need = select(vec![PmixNeed::No, PmixNeed::Maybe, PmixNeed::Sure]);
+    let mpi = (any::<bool>(), text()).prop_map(|(open, library)| Mpi { open, library });
     prop_oneof![
         Just(Report::Done),
         (brought(), vec(choice(), 0..3)).prop_map(|(brought, choices)| Report::Entries(brought, choices)),
@@ -324,7 +327,11 @@ fn report() -> impl Strategy<Value = Report> {
         vec(group_status(), 0..2).prop_map(Report::Groups),
         (vec(member(), 0..3), any::<u64>()).prop_map(|(members, more)| Report::Missing(members, more)),
         text().prop_map(Report::Host),
-        (option::of(any::<u16>()), need).prop_map(|(port, pmix)| Report::Checked { port, pmix }),
+        (option::of(any::<u16>()), need, option::of(mpi)).prop_map(|(port, pmix, mpi)| Report::Checked {
+            port,
+            pmix,
+            mpi
+        }),
     ]
 }
 

@@ -11,7 +11,7 @@ use crate::names::{GroupId, Member, Set};
 use crate::order::{Brought, Choice, Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::roster::{Roster, Span, check_spans};
-use crate::spec::{Block, Layout, OnDeath, PmixNeed, PmixPlan, Readers, Spec};
+use crate::spec::{Block, Layout, Mpi, OnDeath, PmixHost, PmixNeed, PmixPlan, Readers, Spec};
 use crate::start_error::StartError;
 
 /// Implements the encoding of a struct: its fields, in this order.
@@ -114,7 +114,9 @@ choice!(PmixNeed, "processes need PMIx in no such way", {
     1 = Maybe,
     2 = Sure,
 });
+record!(PmixHost { node, name, before });
 record!(PmixPlan { required, hosts });
+record!(Mpi { open, library });
 
 /// Decoding checks that the ranks have no gap and that each block refers to an existing spec. Users of a layout may
 /// rely on both.
@@ -199,7 +201,7 @@ choice!(Request, "there is no such request", {
     18 = Iterate(database),
     19 = Deposit(pair),
     20 = Withdraw(name),
-    21 = Lookup(name),
+    21 = Lookup { name, wait },
     22 = Fence { over, limit, tag },
     23 = Abort { code, message },
     24 = Limits,
@@ -298,5 +300,5 @@ choice!(Report, "there is no such report", {
     7 = NotStarted(failed),
     8 = Missing(members, more),
     9 = Host(host),
-    11 = Checked { port, pmix },
+    11 = Checked { port, pmix, mpi },
 });

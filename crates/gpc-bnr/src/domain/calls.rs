@@ -131,6 +131,7 @@ impl Domain {
                     self.failed_elsewhere(root, &meeting, fault, until);
                 }
                 Timer::Fetch { number, until } => self.ask_server(number, until),
+                Timer::Name(name, number) => self.not_deposited_in_time(name, number),
                 Timer::Watch => self.watch_others(),
                 Timer::Unwatched => self.unwatched(),
                 Timer::Unlinked(member) => self.unlinked(member),

@@ -72,13 +72,16 @@ impl Domain {
         if begun.is_some_and(|begun| begun.call.is_some() || begun.replies.is_some()) {
             return Ok(());
         }
-        self.nodes_of(&meeting.set, purpose)?;
+        let nodes = self.nodes_of(&meeting.set, purpose)?;
         if let Some((_, fault)) = self.broken(&meeting.set, purpose) {
             return Err(fault);
         }
         let known = self.is_known_there(&meeting.set, purpose);
         let me = self.me();
         let Some(collection) = self.collection_for(meeting, purpose) else { return Ok(()) };
+        // A group may have fewer nodes than when the first member arrived.
+        collection.replies = nodes.iter().all(|id| *id == me).then(BTreeMap::new);
+        collection.nodes = nodes;
         let others: Vec<Id> = collection.nodes.iter().copied().filter(|id| *id != me).collect();
         if collection.call.is_some() || collection.replies.is_some() || !known {
             return Ok(());

@@ -35,6 +35,7 @@ impl Domain {
             self.notice(death);
         }
         self.fetches_after_deaths(&news);
+        self.awaits_after_deaths(&news);
         let groups: BTreeSet<GroupId> = news.iter().map(|death| death.member.group).collect();
         for group in &groups {
             let abnormal = news.iter().filter(|death| death.member.group == *group);
@@ -193,7 +194,7 @@ impl Domain {
         self.outputs.push_back(Output::Forgotten(group));
         self.deaths.known.remove(&group);
         self.deaths.subscribers.remove(&group);
-        self.rosters.remove(&group);
+        self.forget_roster(group);
         self.collective.epochs.forget(group);
         let forgotten = &self.local.forgotten;
         let processes = self.local.groups.values_mut().flat_map(|here| here.processes.values_mut());

@@ -1,7 +1,8 @@
 //! Groups that were made of members of others, by merge or split: at the head, and at the nodes of their members.
 //!
 //! Such a group is a list of processes, with a database of its own. It starts and kills no process. It exists until it
-//! is freed; its database is removed before that if its last member has ended.
+//! is freed; its database is removed before that if its last member has ended. The groups that its members were started
+//! in are forgotten after it, so that the deaths of its members are known as long as it exists.
 //!
 //! Source: BNR, "creating groups", option 1, "Classic Groups": each group has a separate context.
 
@@ -41,11 +42,16 @@ impl Domain {
     fn started_spans(&self, purpose: &Purpose, group: GroupId) -> Result<Vec<Span>, Fault> {
         let set = Set::Group(group);
         let spans = self.members_of(&set, purpose);
-        let bounded = spans.iter().map(|span| {
+        let mut started = Vec::new();
+        for span in spans.iter() {
             let size = self.layout(span.group).ok_or_else(|| no_group(span.group))?.size();
-            Ok(Span { count: span.count.min(size.saturating_sub(span.first)), ..*span })
-        });
-        bounded.collect()
+            let count = span.count.min(size.saturating_sub(span.first));
+            // A group may have no process, but no list has an empty span.
+            if count > 0 {
+                started.push(Span { count, ..*span });
+            }
+        }
+        Ok(started)
     }
 
     /// Creates groups of these members.
@@ -59,8 +65,8 @@ impl Domain {
                 Ok(roster) => formed.push(roster),
                 Err(fault) => {
                     for roster in formed {
-                        self.rosters.remove(&roster.group);
                         self.remove_group(roster.group);
+                        self.forget_roster(roster.group);
                     }
                     return Err(fault);
                 }
@@ -82,7 +88,18 @@ impl Domain {
         roster.group = self.new_group(Group::new(stage, parent, OnDeath::default(), self.now))?;
         roster.database = self.database_of(roster.group);
         self.rosters.insert(roster.group, roster.clone());
+        if let Some(head) = &mut self.head {
+            head.list(&roster);
+        }
         Ok(roster)
+    }
+
+    /// Removes the list of a derived group. At the head, so are the freed groups of its members that ended before.
+    pub(super) fn forget_roster(&mut self, group: GroupId) {
+        let Some(roster) = self.rosters.remove(&group) else { return };
+        let Some(head) = &mut self.head else { return };
+        head.unlist(&roster);
+        roster.bases().into_iter().for_each(|base| self.forget_if_over(base));
     }
 
     /// At a node of its members: a group was created.
@@ -124,12 +141,11 @@ impl Domain {
         }
     }
 
-    /// Whether all members have ended. A group that was forgotten has no living process.
+    /// Whether all members have ended.
     fn has_ended(&self, roster: &Roster) -> bool {
         roster.spans.iter().all(|span| {
             let deaths = self.deaths.known.get(&span.group);
-            self.group(span.group).is_err()
-                || deaths.is_some_and(|deaths| span.ranks().all(|rank| deaths.has(rank)))
+            deaths.is_some_and(|deaths| span.ranks().all(|rank| deaths.has(rank)))
         })
     }
 
@@ -143,13 +159,16 @@ impl Domain {
         bases.into_iter().for_each(|base| self.kill_group(base, Requester::Joined(number)));
     }
 
-    /// The processes of a group that is known here: one with processes on this node, or any one at the head.
+    /// The processes of a group that is known here: one with processes on this node, or any one at the head. `None`
+    /// while the number of its processes may change.
     pub(super) fn roster_of(&self, group: GroupId) -> Option<Roster> {
         if let Some(roster) = self.rosters.get(&group) {
             return Some(roster.clone());
         }
         let layout = self.layout(group)?;
-        let spans = vec![Span { group, first: 0, count: layout.size() }];
+        let all = Span { group, first: 0, count: layout.size() };
+        // A group may have no process.
+        let spans = Some(all).into_iter().filter(|all| all.count > 0).collect();
         Some(Roster { group, database: layout.database.clone(), spans })
     }
 }

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::names::{GroupId, Member, Rank};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, Request};
-use crate::spec::{Layout, PmixNeed};
+use crate::spec::{Layout, Mpi, PmixNeed};
 use crate::start_error::{StartError, StartFailure};
 
 /// Number of a request, chosen by its client.
@@ -72,6 +72,8 @@ pub enum Input {
         port: Option<u16>,
         /// Whether the processes here need a PMIx server.
         pmix: PmixNeed,
+        /// The MPI that they are linked with.
+        mpi: Option<Mpi>,
     },
     /// The PMIx server of this node has the data of a process, or cannot get them.
     Fetched {

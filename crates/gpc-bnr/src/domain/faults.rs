@@ -28,7 +28,7 @@ pub(super) fn no_database(name: &str) -> Fault {
 }
 
 pub(super) fn not_found(key: &[u8]) -> Fault {
-    Fault::new(FaultKind::NotFound, format!("nobody has put {}", shown(key)))
+    Fault::new(FaultKind::NotFound, format!("there is no key {}", shown(key)))
 }
 
 /// The fault of a collective request with dead members. The first death is the cause.

@@ -1,13 +1,14 @@
 //! What the PMIx servers of the nodes need from the domain: the data of a process at another node, the layout of
 //! a group elsewhere, and the names of hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
 use super::faults::{domain_ended, no_group};
+use super::host_names::distinct;
 use super::outgoing::CallPurpose;
 use super::pending::Requester;
 use super::timers::{PAUSE, Timer};
@@ -17,7 +18,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member};
 use crate::order::Order;
 use crate::request::{Answer, Client, Request};
-use crate::spec::{Layout, PmixNeed, PmixPlan};
+use crate::spec::{Layout, PmixHost, PmixNeed, PmixPlan};
 
 /// Most questions to the server of this node that wait. A process asks for each of its peers at most once.
 const FETCHES_MAX: usize = 1 << 16;
@@ -27,12 +28,11 @@ impl Domain {
     pub(super) fn fetch(&mut self, requester: Requester, client: Client, member: Member) {
         match self.layout(member.group).map(|layout| layout.node_of(member.rank)) {
             Some(node) => self.fetch_from(requester, member, node),
-            None if self.head.is_some() => self.settle(requester, Err(no_group(member.group))),
             None => self.ask_head(requester, client, Request::Fetch(member)),
         }
     }
 
-    /// The same for a node that does not know the group.
+    /// At the head: the same for a node that does not know the group.
     pub(super) fn fetch_at_head(&mut self, requester: Requester, member: Member) {
         match self.layout(member.group).map(|layout| layout.node_of(member.rank)) {
             Some(node) => self.fetch_from(requester, member, node),
@@ -140,45 +140,33 @@ impl Domain {
             return None;
         }
         // A node has the same name in all groups.
-        let hosts = self.hosts_of(self.settings.nodes.clone()).into_iter();
-        let mut hosts = distinct(hosts.map(|(id, host)| (id, host.to_owned())).collect());
+        let hosts = self.hosts_of(self.settings.nodes.clone());
         let nodes: BTreeSet<Id> = layout.nodes().into_iter().collect();
-        hosts.retain(|(id, _)| nodes.contains(id));
-        Some(PmixPlan { required: need == PmixNeed::Sure, hosts })
+        let hosts = distinct(&hosts).into_iter().filter(|(id, _)| nodes.contains(id));
+        let above = self.above_node_ranks(layout.group);
+        let before = |node| above.get(&node).copied().unwrap_or_default();
+        let hosts = hosts.map(|(node, name)| PmixHost { node, name, before: before(node) });
+        Some(PmixPlan { required: need == PmixNeed::Sure, hosts: hosts.collect() })
     }
-}
 
-/// Gives nodes of the same host different names: libpmix takes nodes of one name for one node.
-fn distinct(hosts: Vec<(Id, String)>) -> Vec<(Id, String)> {
-    let known: BTreeSet<&str> = hosts.iter().map(|(_, host)| host.as_str()).collect();
-    let mut taken: BTreeSet<String> = BTreeSet::new();
-    let mut names = Vec::new();
-    for (id, host) in &hosts {
-        let mut name = host.clone();
-        // Terminates: each round makes the name longer, and the others are finite.
-        while taken.contains(&name) || name != *host && known.contains(name.as_str()) {
-            name = format!("{name}-{id}");
+    /// At the head, for each node: one above the largest node rank of the live groups there, without a group.
+    fn above_node_ranks(&self, without: GroupId) -> BTreeMap<Id, u32> {
+        let groups = self.head.iter().flat_map(|head| &head.groups);
+        let groups = groups.filter(|(group, known)| **group != without && !known.over);
+        let mut above: BTreeMap<Id, u32> = BTreeMap::new();
+        for layout in groups.filter_map(|(_, known)| known.layout.as_ref()) {
+            let Some(plan) = &layout.pmix else { continue };
+            let mut ends: BTreeMap<Id, u32> =
+                plan.hosts.iter().map(|host| (host.node, host.before)).collect();
+            for block in &layout.blocks {
+                let end = ends.entry(block.node).or_default();
+                *end = end.saturating_add(block.count);
+            }
+            for (node, end) in ends {
+                let above = above.entry(node).or_default();
+                *above = end.max(*above);
+            }
         }
-        taken.insert(name.clone());
-        names.push((*id, name));
-    }
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_of_one_host_have_names_of_their_own() {
-        let hosts = |names: &[&str]| -> Vec<(Id, String)> {
-            (0..).zip(names).map(|(id, name)| (id, (*name).to_owned())).collect()
-        };
-        let names = |given: &[&str]| -> Vec<String> {
-            distinct(hosts(given)).into_iter().map(|(_, name)| name).collect()
-        };
-        assert_eq!(names(&["a", "b"]), ["a", "b"]);
-        assert_eq!(names(&["a", "a", "a"]), ["a", "a-1", "a-2"]);
-        assert_eq!(names(&["a", "a", "a-1"]), ["a", "a-1-1", "a-1"], "a host may have such a name");
+        above
     }
 }

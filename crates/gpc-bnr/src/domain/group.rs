@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::errno::IO;
+use super::events::Output;
 use super::pending::Requester;
 use crate::names::{GroupId, Rank, Set};
-use crate::request::{GroupState, Pair};
-use crate::spec::{LEFT_OUT, Layout, OnDeath, PmixNeed, Readers, Spec};
+use crate::request::{Client, GroupState, Pair, Request};
+use crate::spec::{LEFT_OUT, Layout, Mpi, OnDeath, PmixNeed, Readers, Spec};
 
 /// Most groups in one status answer.
 pub(super) const SHOWN_MAX: usize = 4096;
@@ -23,8 +24,8 @@ pub(super) struct Group {
     pub(super) layout: Option<Arc<Layout>>,
     pub(super) start: Start,
     pub(super) kill: Kill,
-    /// Receivers of its size.
-    pub(super) sizes: Vec<Requester>,
+    /// Requests that wait until the number of its processes is final.
+    pub(super) waiting: Vec<(Requester, Client, Request)>,
     /// All its processes have ended.
     pub(super) over: bool,
     pub(super) freed: bool,
@@ -70,12 +71,20 @@ pub(super) struct Start {
     pub(super) port: Option<u16>,
     /// Whether a node has processes that need a PMIx server.
     pub(super) pmix: PmixNeed,
+    /// The MPI of the first node that has programs of one.
+    pub(super) mpi: Option<Mpi>,
     pub(super) pids: BTreeMap<Rank, u32>,
     pub(super) errors: BTreeMap<Rank, i32>,
     /// Whether the errors forbid that the others run.
     pub(super) failed: bool,
-    /// Number of causes for not starting the group.
-    pub(super) causes: usize,
+    /// Causes for not starting the group, which are reported unless fewer processes are started.
+    pub(super) causes: Vec<Output>,
+    /// Number of times that fewer processes were tried.
+    pub(super) tries: usize,
+    /// No client knows the number of the group before the starter is answered.
+    pub(super) is_private: bool,
+    /// The group has programs of two MPIs. The part with one of them is not what was requested.
+    pub(super) is_mixed: bool,
 }
 
 /// The progress of a kill.
@@ -97,7 +106,7 @@ impl Group {
             layout: None,
             start: Start::default(),
             kill: Kill::default(),
-            sizes: Vec::new(),
+            waiting: Vec::new(),
             over: false,
             freed: false,
             began: now,
@@ -107,6 +116,14 @@ impl Group {
     /// Whether no operation on it is pending.
     pub(super) fn is_at_rest(&self) -> bool {
         self.start.parts == 0 && self.kill.parts == 0 && self.start.starter.is_none()
+    }
+
+    /// Whether fewer processes may be started than its layout has.
+    pub(super) fn may_shrink(&self) -> bool {
+        let is_soft = |layout: &Arc<Layout>| {
+            layout.pmix.is_none() && layout.specs.iter().any(|spec| spec.hint("soft").is_some())
+        };
+        self.stage == Stage::Starting && !self.start.checked && self.layout.as_ref().is_some_and(is_soft)
     }
 
     /// For each requested process, 0 or the error that prevented its start. The processes that `soft` left out are the

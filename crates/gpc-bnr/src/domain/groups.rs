@@ -10,6 +10,7 @@ use chained_gpc::trees::Id;
 use super::errno::{CANCELLED, IO, TIMED_OUT, UNREACHABLE};
 use super::faults::{group_open, no_group};
 use super::group::{Group, Plan, SHOWN_MAX, Stage};
+use super::head::Head;
 use super::known_deaths::GroupDeaths;
 use super::life::Life;
 use super::local::OrderOrigin;
@@ -21,9 +22,10 @@ use super::{Domain, Output};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Rank, Set};
+use crate::open_mpi::{MIXED, mixture};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, GroupStatus, MemberStatus, Pair};
-use crate::spec::{Layout, OnDeath, Readers, Spec};
+use crate::spec::{Layout, Mpi, OnDeath, Readers, Spec};
 use crate::start_error::{StartError, StartFailure};
 
 /// Most causes that are reported when a group is not started.
@@ -43,14 +45,12 @@ impl Domain {
         head.and_then(|head| head.groups.get_mut(&group)).ok_or_else(|| no_group(group))
     }
 
-    /// Assigns a number to a group. At the bound, the first ended group is forgotten.
+    /// Assigns a number to a group. At the bound, the first ended group that no derived group needs is forgotten.
     pub(super) fn new_group(&mut self, group: Group) -> Result<GroupId, Fault> {
         let most = self.settings.limits.groups;
         let head = self.head.as_ref();
         if head.is_some_and(|head| head.groups.len() >= most) {
-            let over =
-                head.and_then(|head| head.groups.iter().find(|(_, group)| group.over && group.is_at_rest()));
-            match over.map(|(group, _)| *group) {
+            match head.and_then(Head::first_ended) {
                 Some(over) => self.forget_everywhere(over),
                 None => {
                     let message =
@@ -126,6 +126,7 @@ impl Domain {
             check_spawn(&[], &mut specs, &limits).and_then(|()| check_preputs(&[], &preputs, &limits));
         let mut group = Group::new(Stage::Open(None), parent, on_death, self.now);
         group.plan = Plan { specs, requested, preputs, on_death, input };
+        group.start.is_private = true;
         let number = match checked.and_then(|()| self.new_group(group)) {
             Ok(number) => number,
             Err(fault) => return self.settle(requester, Err(fault)),
@@ -161,18 +162,24 @@ impl Domain {
 
     fn start_now(&mut self, group: GroupId) {
         let layout = match self.lay_out(group) {
-            Ok(layout) => Arc::new(layout),
+            Ok(layout) => layout,
             Err(fault) => return self.not_placed(group, fault),
         };
-        let size = u64::from(layout.size());
+        self.start_placed(group, layout);
+    }
+
+    /// Starts a group whose processes have their nodes.
+    pub(super) fn start_placed(&mut self, group: GroupId, layout: Layout) {
+        let layout = Arc::new(layout);
         let Ok(known) = self.group_mut(group) else { return };
         known.stage = Stage::Starting;
         known.layout = Some(layout.clone());
         // The layout has them.
         known.plan.preputs = Vec::new();
         known.plan.specs = Vec::new();
-        let sizes = std::mem::take(&mut known.sizes);
-        sizes.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Number(size))));
+        if layout.size() == 0 {
+            return self.started_empty(group);
+        }
         if layout.starts_partly() {
             return self.start_checked(group);
         }
@@ -199,8 +206,21 @@ impl Domain {
         let Ok(known) = self.group_mut(group) else { return };
         known.start.checked = true;
         known.layout = Some(layout.clone());
+        self.size_known(group);
+        // Nodes that were lost while the ranks were not final.
+        let lost = self.deaths_with_nodes(&layout, |id| self.lost.contains(&id));
+        self.spread(&lost);
         if self.each_part(&layout, Order::Start(layout.clone())) {
             self.start_here(layout, OrderOrigin::Head);
+        }
+    }
+
+    /// The number of processes of a group is final: serves the requests that wait for it.
+    pub(super) fn size_known(&mut self, group: GroupId) {
+        let Ok(known) = self.group_mut(group) else { return };
+        let waiting = std::mem::take(&mut known.waiting);
+        for (requester, client, request) in waiting {
+            self.serve_at_head(requester, client, request);
         }
     }
 
@@ -237,14 +257,14 @@ impl Domain {
             let message = format!("nothing was spawned into group {group}");
             return Err(Fault::new(FaultKind::BadRequest, message));
         }
-        let (runs, me) = (self.settings.runs, self.me());
-        let nodes = self.settings.nodes.iter().copied().filter(|id| !self.lost.contains(id));
-        let nodes: Vec<Id> = nodes.filter(|id| runs || *id != me).collect();
+        let (me, settings) = (self.me(), &self.settings);
+        let hosts = self.hosts_of(settings.nodes.clone());
+        let runs = |id| !self.lost.contains(&id) && (settings.runs || id != me);
         Ok(Layout {
             group,
             parent: known.parent,
             database: self.database_of(group),
-            blocks: place(&known.plan.specs, &self.hosts_of(nodes), &self.settings.slots, &self.loads())?,
+            blocks: place(&known.plan.specs, &hosts, runs, &settings.slots, &self.loads())?,
             specs: known.plan.specs.clone(),
             on_death: known.plan.on_death,
             preputs: known.plan.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
@@ -284,14 +304,14 @@ impl Domain {
         let fails = !(layout.starts_partly() && report.is_err());
         let unsaid = match report {
             Ok(Report::Done) if !checked => return,
-            Ok(Report::Checked { port, pmix }) if !checked => {
+            Ok(Report::Checked { port, pmix, mpi }) if !checked => {
                 let Ok(known) = self.group_mut(group) else { return };
                 known.start.pmix = known.start.pmix.max(pmix);
                 // Only the node of rank 0 knows its ports.
                 if layout.needs_port_at(id) {
                     known.start.port = port.or(known.start.port);
                 }
-                return;
+                return self.one_mpi(&layout, id, mpi);
             }
             Ok(Report::NotStarted(failed)) if failed.iter().any(|(ranks, _)| !ranks.is_empty()) => {
                 return self.not_started(&layout, id, failed);
@@ -324,6 +344,20 @@ impl Domain {
         }
     }
 
+    /// The programs of a node have this MPI: those of another node must not have the other one.
+    fn one_mpi(&mut self, layout: &Layout, node: Id, mpi: Option<Mpi>) {
+        let Ok(known) = self.group_mut(layout.group) else { return };
+        match (&known.start.mpi, mpi) {
+            (None, mpi) => known.start.mpi = mpi,
+            (Some(first), Some(mpi)) if first.open != mpi.open && !layout.starts_partly() => {
+                let (open, other) = if mpi.open { (&mpi, first) } else { (first, &mpi) };
+                let error = mixture(&open.library, &other.library);
+                self.not_started(layout, node, vec![(layout.ranks_on(node).collect(), error)]);
+            }
+            _ => {}
+        }
+    }
+
     /// A node cannot start some of its ranks.
     fn not_started(&mut self, layout: &Layout, node: Id, failed: Vec<(Vec<Rank>, StartError)>) {
         let group = layout.group;
@@ -334,6 +368,7 @@ impl Domain {
             // A group that is killed has no process at a node that refuses it.
             let fails = !layout.starts_partly() || error.errno == CANCELLED;
             known.start.failed |= fails && !ranks.is_empty();
+            known.start.is_mixed |= error.errno == MIXED;
             ranks.iter().for_each(|rank| known.start.fails(*rank, error.errno));
             if let Some(spec) = ranks.first().and_then(|rank| layout.spec_of(*rank)) {
                 let program = spec.program.clone();
@@ -343,15 +378,22 @@ impl Domain {
         }
     }
 
-    /// Reports why a group is not started: the first few causes. Of a group that starts without some processes, each
-    /// has its cause.
+    /// Records why a group is not started: the first few causes. Of a group that starts without some processes, each
+    /// has its cause, which is reported at once.
     fn report_cause(&mut self, group: GroupId, cause: Output) {
         let Ok(known) = self.group_mut(group) else { return };
-        known.start.causes += 1;
-        let partly = known.layout.as_ref().is_some_and(|layout| layout.starts_partly());
-        if partly || known.start.causes <= CAUSES_MAX {
+        if known.layout.as_ref().is_some_and(|layout| layout.starts_partly()) {
             self.outputs.push_back(cause);
+        } else if known.start.causes.len() < CAUSES_MAX {
+            known.start.causes.push(cause);
         }
+    }
+
+    /// Reports why a group is not started.
+    pub(super) fn report_causes(&mut self, group: GroupId) {
+        let Ok(known) = self.group_mut(group) else { return };
+        let causes = std::mem::take(&mut known.start.causes);
+        self.outputs.extend(causes);
     }
 
     /// The result of this node, or of the others, is complete.
@@ -361,19 +403,26 @@ impl Domain {
         match (known.start.parts, known.start.checked) {
             (0, true) => self.started_everywhere(group),
             (0, false) if !known.start.failed => self.start_checked(group),
-            (0, false) => {
-                // No node has started any of its processes.
-                let size = known.layout.as_ref().map_or(0, |layout| layout.size());
-                for rank in 0..size {
-                    known.start.errors.entry(rank).or_insert(CANCELLED);
-                }
-                known.stage = Stage::Killed;
-                known.kill.parts = 1;
-                self.part_killed(group);
-                self.retry_waiting();
-            }
+            (0, false) => match self.without_failed(group) {
+                Some(layout) => self.check_again(group, layout),
+                None => self.not_checked(group),
+            },
             _ => {}
         }
+    }
+
+    /// Some processes of a group cannot be started, so no node has started any.
+    fn not_checked(&mut self, group: GroupId) {
+        let Ok(known) = self.group_mut(group) else { return };
+        let size = known.layout.as_ref().map_or(0, |layout| layout.size());
+        for rank in 0..size {
+            known.start.errors.entry(rank).or_insert(CANCELLED);
+        }
+        known.stage = Stage::Killed;
+        known.kill.parts = 1;
+        self.size_known(group);
+        self.part_killed(group);
+        self.retry_waiting();
     }
 
     fn started_everywhere(&mut self, group: GroupId) {
@@ -395,7 +444,10 @@ impl Domain {
                 self.begin_to_kill(group);
             }
         } else {
-            // The starter is answered when all processes have been killed.
+            // The starter is answered when all processes have been killed, or fewer are started then.
+            if self.without_failed(group).is_none() {
+                self.report_causes(group);
+            }
             self.begin_to_kill(group);
         }
         self.group_died(group);
@@ -455,12 +507,19 @@ impl Domain {
         if known.kill.parts > 0 {
             return;
         }
+        let fewer = if known.start.checked { self.without_failed(group) } else { None };
+        let Ok(known) = self.group_mut(group) else { return };
         let killers = std::mem::take(&mut known.kill.killers);
         if let Some(starter) = known.start.starter.take() {
             let errors = known.errors_of_all();
             let never = self.never_started(group);
             self.spread(&never);
-            self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
+            if let Some(layout) = fewer {
+                self.start_as_another(group, layout, starter);
+            } else {
+                self.report_causes(group);
+                self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
+            }
         }
         killers.into_iter().for_each(|requester| self.settle(requester, Ok(Answer::Done)));
         self.group_died(group);
@@ -500,9 +559,11 @@ impl Domain {
         self.forget_if_over(group);
     }
 
-    /// Forgets a group that has ended and was freed.
-    fn forget_if_over(&mut self, group: GroupId) {
-        if self.group(group).is_ok_and(|known| known.freed && known.over && known.is_at_rest()) {
+    /// Forgets a group that has ended and was freed, and that no derived group needs.
+    pub(super) fn forget_if_over(&mut self, group: GroupId) {
+        let is_listed = self.head.as_ref().is_some_and(|head| head.listed.contains_key(&group));
+        let over = |known: &Group| known.freed && known.over && known.is_at_rest();
+        if !is_listed && self.group(group).is_ok_and(over) {
             self.forget_everywhere(group);
         }
     }
@@ -532,9 +593,9 @@ impl Domain {
         known.freed = true;
         match known.stage.clone() {
             Stage::Open(_) if known.start.starter.is_none() => {
-                let sizes = std::mem::take(&mut known.sizes);
+                let waiting = std::mem::take(&mut known.waiting);
                 self.forget_everywhere(group);
-                sizes.into_iter().for_each(|requester| self.settle(requester, Err(no_group(group))));
+                waiting.into_iter().for_each(|(requester, ..)| self.settle(requester, Err(no_group(group))));
             }
             Stage::Derived { .. } => self.forget_everywhere(group),
             _ => self.forget_if_over(group),
@@ -575,7 +636,6 @@ impl Domain {
                 death: deaths.and_then(|deaths| deaths.get(member.rank)).copied(),
             })
         };
-        // Processes of a group that was forgotten have no status.
         (0..).zip(roster.members()).filter_map(status).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Requests that the head serves, for clients at any node.
 
-use super::faults::{group_open, no_database};
+use super::faults::{group_open, no_database, no_group};
 use super::group::{Group, Stage};
 use super::pending::Requester;
 use super::{Domain, Output};
@@ -13,11 +13,13 @@ use crate::spec::OnDeath;
 impl Domain {
     /// Serves a request of a client at any node.
     pub(super) fn serve_at_head(&mut self, requester: Requester, client: Client, request: Request) {
+        if let Some(group) = self.awaited(&request)
+            && let Ok(known) = self.group_mut(group)
+        {
+            return known.waiting.push((requester, client, request));
+        }
         let result = match request {
-            Request::Size(group) => match self.size(&requester, group) {
-                Some(size) => size.map(Answer::Number),
-                None => return,
-            },
+            Request::Size(group) => self.size(group).map(Answer::Number),
             Request::Open { over, .. } => self.open_group(over).map(Answer::Group),
             Request::Spawn { group, specs, preputs, on_death } => {
                 self.spawn(group, specs, preputs, on_death).map(|()| Answer::Done)
@@ -41,7 +43,10 @@ impl Domain {
             Request::Databases => Ok(Answer::Names(self.database_names())),
             Request::Deposit(pair) => self.deposit(pair),
             Request::Withdraw(name) => self.withdraw(&name),
-            Request::Lookup(name) => self.lookup(&name),
+            Request::Lookup { name, wait: Some(wait) } => {
+                return self.await_name(requester, client, name, wait);
+            }
+            Request::Lookup { name, wait: None } => self.lookup(&name),
             Request::Put { database, pair, .. } => self.put_at_head(&database, pair, client),
             Request::Get { database, key } => return self.get_at_head(requester, database, key),
             Request::Iterate(database) => return self.iterate_at_head(requester, database),
@@ -60,18 +65,22 @@ impl Domain {
         self.settle(requester, result);
     }
 
-    /// Number of processes of a group. `None` while the group is open: the receiver is queued.
-    fn size(&mut self, requester: &Requester, group: GroupId) -> Option<Result<u64, Fault>> {
-        if let Some(roster) = self.roster_of(group) {
-            return Some(Ok(roster.size()));
-        }
-        match self.group_mut(group) {
-            Ok(known) => {
-                known.sizes.push(requester.clone());
-                None
-            }
-            Err(fault) => Some(Err(fault)),
-        }
+    /// The group whose number of processes must be final before a request is served: while the nodes check a group,
+    /// they may leave out some. Who asks for the size also waits for an open group.
+    fn awaited(&self, request: &Request) -> Option<GroupId> {
+        let (group, waits_for_open) = match request {
+            Request::Size(group) => (*group, true),
+            Request::Members(group) | Request::Layout(group) => (*group, false),
+            Request::Fetch(member) => (member.group, false),
+            _ => return None,
+        };
+        let known = self.group(group).ok()?;
+        let is_open = matches!(known.stage, Stage::Open(_));
+        (known.may_shrink() || is_open && waits_for_open).then_some(group)
+    }
+
+    fn size(&self, group: GroupId) -> Result<u64, Fault> {
+        Ok(self.roster_of(group).ok_or_else(|| no_group(group))?.size())
     }
 
     fn aborted(&mut self, client: Client, code: u8, message: String) -> Result<Answer, Fault> {
@@ -88,7 +97,7 @@ impl Domain {
         let roster = self.group(group).and_then(|_| self.roster_of(group).ok_or_else(|| group_open(group)));
         roster.map(|roster| Answer::Rosters(vec![roster])).map_err(|mut fault| {
             if let Client::Process(member) = client {
-                fault.message = format!("{member} asks for the processes of {group}: {}", fault.message);
+                fault.message = format!("the processes of {group}, for {member}: {}", fault.message);
             }
             fault
         })

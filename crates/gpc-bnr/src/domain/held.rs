@@ -29,6 +29,7 @@ impl Domain {
             ("orders to this node", orders.count()),
             ("puts that wait for the head", self.pending.puts.len()),
             ("questions to the PMIx server", self.pending.fetches.pending.len()),
+            ("waits for global names", self.head.as_ref().map_or(0, |head| head.awaited.len())),
             ("calls of the domain", self.outgoing.purposes().filter(|purpose| !watches(purpose)).count()),
             ("timers", timers.count()),
             ("bounded timers", self.timers.bounded()),
@@ -82,6 +83,8 @@ impl Domain {
             number.is_some()
                 && !head.groups.iter().any(|(group, known)| !known.over && Some(group.0) == number)
         };
+        // Derived groups need some of them.
+        let freed = head.groups.iter().filter(|(_, group)| group.freed && group.over);
         vec![
             ("groups that wait for the nodes", head.queued.len()),
             ("receivers of starts", groups().filter(|group| group.start.starter.is_some()).count()),
@@ -89,12 +92,15 @@ impl Domain {
             ("parts of kills", groups().map(|group| group.kill.parts).sum()),
             ("receivers of kills", groups().map(|group| group.kill.killers.len()).sum()),
             (
-                "receivers of sizes",
-                groups().filter(|group| group.layout.is_some()).map(|group| group.sizes.len()).sum(),
+                "requests that wait for sizes",
+                groups().filter(|group| group.layout.is_some()).map(|group| group.waiting.len()).sum(),
             ),
             ("waits for several groups", head.joined.len()),
             ("receivers of removals", head.databases.values().map(Vec::len).sum()),
-            ("freed groups that have ended", groups().filter(|group| group.freed && group.over).count()),
+            (
+                "freed groups that have ended",
+                freed.filter(|(group, _)| !head.listed.contains_key(group)).count(),
+            ),
             ("databases of ended groups", self.databases.names().filter(ended).count()),
         ]
     }

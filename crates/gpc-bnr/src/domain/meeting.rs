@@ -44,7 +44,7 @@ impl Domain {
         };
         if !self.is_member(member, first) || self.is_member(member, second) {
             let message = format!(
-                "who merges {first} and {second} is of the first and not of the second; {member} is not"
+                "{member} cannot merge {first} and {second}: the caller must be a member of {first}, and not of {second}"
             );
             return self.answer(client, serial, Err(Fault::new(FaultKind::NotMember, message)));
         }

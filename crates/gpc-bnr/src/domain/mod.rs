@@ -3,6 +3,7 @@
 //! Inputs are requests of local processes, orders of other nodes, the ends of calls and processes, and the time.
 //! Outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
 
+mod awaited_names;
 mod calls;
 mod collective;
 mod colors;
@@ -21,6 +22,7 @@ mod head;
 mod head_requests;
 #[cfg(any(feature = "sim", feature = "snapshot"))]
 mod held;
+mod host_names;
 mod ids;
 mod known_deaths;
 mod life;
@@ -49,6 +51,7 @@ use chained_gpc::trees::Id;
 
 use crate::limits::Limits;
 use crate::names::GroupId;
+use crate::order::Report;
 use crate::roster::Roster;
 
 use self::collective::Collective;
@@ -154,7 +157,9 @@ impl Domain {
             Input::Order { token, root, order } => self.order(token, root, order),
             Input::Cancelled(token) => self.cancelled(token),
             Input::Called { call, reports } => self.called(call, reports),
-            Input::Checked { group, failed, port, pmix } => self.checked(group, failed, (port, pmix)),
+            Input::Checked { group, failed, port, pmix, mpi } => {
+                self.checked(group, failed, Report::Checked { port, pmix, mpi });
+            }
             Input::Fetched { number, data } => self.fetched(number, data),
             Input::Started { group, ranks } => self.started(group, &ranks),
             Input::Ended { member, exit } => self.ended(member, exit),

@@ -3,15 +3,21 @@
 //! Source: BNR, `BNR_DB_Create`, `BNR_DB_Destroy`, "Thoughts about BNR Domains"; `BNR_Deposit`, `BNR_Withdraw`,
 //! `BNR_Lookup`.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::Domain;
+use super::awaited_names::{AWAITED_MAX, Awaiting};
 use super::database::{check_key, check_length, check_value, shown};
 use super::faults::no_database;
 use super::outgoing::Continuation;
 use super::pending::Requester;
+use super::timers::Timer;
+use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
-use crate::names::GroupId;
+use crate::names::{GroupId, Member};
 use crate::order::Order;
-use crate::request::{Answer, Pair};
+use crate::request::{Answer, Client, Pair};
 
 impl Domain {
     /// The name of a group's own database.
@@ -129,7 +135,11 @@ impl Domain {
             );
             return Err(Fault::new(FaultKind::TooLarge, message));
         }
-        head.names.insert(pair.key, pair.value);
+        head.names.insert(pair.key.clone(), pair.value.clone());
+        for awaiting in head.awaited.take_for(&pair.key) {
+            self.timers.cancel(awaiting.limit);
+            self.settle(awaiting.requester, Ok(Answer::Value(pair.value.clone())));
+        }
         Ok(Answer::Done)
     }
 
@@ -144,8 +154,63 @@ impl Domain {
     }
 }
 
+impl Domain {
+    /// At the head: the value of a global name, once it is deposited.
+    pub(super) fn await_name(&mut self, requester: Requester, client: Client, name: Vec<u8>, wait: Duration) {
+        // A name that cannot be deposited is not stored either: no limit of its own bounds its length.
+        let found = match check_key(&name, &self.settings.limits) {
+            Ok(()) => self.lookup(&name),
+            Err(fault) => return self.settle(requester, Err(fault)),
+        };
+        let until = self.now.saturating_add(wait);
+        let Some(head) = self.head.as_mut().filter(|_| found.is_err()) else {
+            return self.settle(requester, found);
+        };
+        if head.awaited.len() >= AWAITED_MAX {
+            let message = format!("{AWAITED_MAX} requests wait for global names already");
+            return self.settle(requester, Err(Fault::new(FaultKind::TooLarge, message)));
+        }
+        let number = head.awaited.number();
+        let limit = self.timers.at(until, Timer::Name(name.clone(), number));
+        head.awaited.insert((name, number), Awaiting { requester, client, limit });
+    }
+
+    /// A request has waited long enough for a name.
+    pub(super) fn not_deposited_in_time(&mut self, name: Vec<u8>, number: u64) {
+        let key = (name, number);
+        let awaiting = self.head.as_mut().and_then(|head| head.awaited.remove(&key));
+        if let Some(awaiting) = awaiting {
+            let message = format!("{} was not deposited in time", shown(&key.0));
+            self.settle(awaiting.requester, Err(Fault::new(FaultKind::TimedOut, message)));
+        }
+    }
+
+    /// The answer is no longer needed.
+    pub(super) fn await_cancelled(&mut self, requester: &Requester) {
+        let Some(head) = &mut self.head else { return };
+        for awaiting in head.awaited.take(|awaiting| awaiting.requester == *requester) {
+            self.timers.cancel(awaiting.limit);
+        }
+    }
+
+    /// Processes have ended: they wait no more.
+    pub(super) fn awaits_after_deaths(&mut self, deaths: &[Death]) {
+        let Some(head) = self.head.as_mut().filter(|head| head.awaited.len() > 0) else { return };
+        let dead: BTreeSet<Member> = deaths.iter().map(|death| death.member).collect();
+        let is_dead = |client: Client| match client {
+            Client::Process(member) => dead.contains(&member),
+            Client::Tool(_) => false,
+        };
+        for awaiting in head.awaited.take(|awaiting| is_dead(awaiting.client)) {
+            self.timers.cancel(awaiting.limit);
+            let fault = Fault::new(FaultKind::MemberDied, "the process that waits for it has ended");
+            self.settle(awaiting.requester, Err(fault));
+        }
+    }
+}
+
 fn not_deposited(name: &[u8]) -> Fault {
-    Fault::new(FaultKind::NotFound, format!("nobody has deposited {}", shown(name)))
+    Fault::new(FaultKind::NotFound, format!("there is no global name {}", shown(name)))
 }
 
 /// # Errors

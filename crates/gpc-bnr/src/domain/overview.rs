@@ -41,7 +41,8 @@ impl Domain {
     /// The deaths of all processes on lost nodes.
     pub(super) fn deaths_of_lost(&self, lost: &[Id]) -> Vec<Death> {
         let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
-        let layouts = groups.filter_map(|group| group.layout.as_ref());
+        // The ranks of a group that may shrink are not final, and none of its processes has been started.
+        let layouts = groups.filter(|group| !group.may_shrink()).filter_map(|group| group.layout.as_ref());
         layouts.flat_map(|layout| self.deaths_with_nodes(layout, |id| lost.contains(&id))).collect()
     }
 

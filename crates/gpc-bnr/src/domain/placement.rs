@@ -5,16 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use chained_gpc::trees::Id;
 
-use super::database::shown;
+use super::host_names::HostNames;
 use super::room::Room;
 use crate::fault::{Fault, FaultKind};
 use crate::spec::{Block, Spec};
 
-/// Most nodes that an error lists.
-const NAMED_MAX: usize = 8;
-
-/// Places the processes of some specs on nodes, in node order. Each node comes with its host name; `loads` has the
-/// number of processes that each node already runs.
+/// Places the processes of some specs on nodes, in node order. `hosts` has the host name of each node of the domain,
+/// `runs` says which of them may run processes; `loads` has the number of processes that each node already runs.
 ///
 /// With `slots`, no node gets more processes than it has slots before all are full. Without, they are divided evenly;
 /// if that leaves some over, the nodes with the lowest loads get one more; among equals, the first nodes do.
@@ -23,23 +20,26 @@ const NAMED_MAX: usize = 8;
 /// A spec's hint matches no node, or there is no node.
 pub(super) fn place(
     specs: &[Spec],
-    nodes: &[(Id, &str)],
+    hosts: &[(Id, &str)],
+    runs: impl Fn(Id) -> bool,
     slots: &BTreeMap<Id, u32>,
     loads: &BTreeMap<Id, u64>,
 ) -> Result<Vec<Block>, Fault> {
-    let known: BTreeSet<Id> = nodes.iter().map(|(id, _)| *id).collect();
+    let all: Vec<Id> = hosts.iter().map(|(id, _)| *id).filter(|id| runs(*id)).collect();
+    let known: BTreeSet<Id> = all.iter().copied().collect();
+    let is_named = specs.iter().any(|spec| spec.hint("host").is_some());
+    let names = is_named.then(|| HostNames::new(hosts, &known));
     let mut hints = Vec::with_capacity(specs.len());
     for spec in specs {
-        hints.push(Hint::of(spec, nodes, &known, !slots.is_empty())?);
+        hints.push(Hint::of(spec, names.as_ref(), &known, !slots.is_empty())?);
     }
     let evenly = specs.iter().zip(&hints).filter(|(_, hint)| **hint == Hint::Evenly(None));
     let free = evenly.map(|(spec, _)| u64::from(spec.count)).sum();
-    let all: Vec<Id> = nodes.iter().map(|(id, _)| *id).collect();
     let mut even = shares(free, &all, loads)?;
     let mut room = Room::new(&all, slots, loads);
-    let places = |among: Option<Vec<Id>>| match among {
-        None => (0..all.len()).collect::<Vec<_>>(),
-        Some(among) => (0..all.len()).filter(|place| among.contains(&all[*place])).collect(),
+    let places = |among: Option<BTreeSet<Id>>| {
+        let among = |place: &usize| among.as_ref().is_none_or(|among| among.contains(&all[*place]));
+        (0..all.len()).filter(among).collect::<Vec<_>>()
     };
     let mut blocks = Blocks::default();
     for ((spec, hint), number) in specs.iter().zip(hints).zip(0..) {
@@ -47,7 +47,10 @@ pub(super) fn place(
         let mut add = |node, count| blocks.add(number, node, count);
         match hint {
             Hint::Evenly(None) => take_shares(&mut even, count, add),
-            Hint::Evenly(Some(among)) => take_shares(&mut shares(count, &among, loads)?, count, add),
+            Hint::Evenly(Some(among)) => {
+                let among: Vec<Id> = all.iter().copied().filter(|id| among.contains(id)).collect();
+                take_shares(&mut shares(count, &among, loads)?, count, add);
+            }
             Hint::BySlot(among) => room.by_slot(&places(among), count, add),
             Hint::ByNode(among) => room.by_node(&places(among), count, add),
             Hint::Each(nodes) => nodes.into_iter().for_each(|node| add(node, 1)),
@@ -59,16 +62,21 @@ pub(super) fn place(
 /// How a spec's processes are placed. The nodes are those of its `host`, if it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Hint {
-    Evenly(Option<Vec<Id>>),
-    BySlot(Option<Vec<Id>>),
-    ByNode(Option<Vec<Id>>),
+    Evenly(Option<BTreeSet<Id>>),
+    BySlot(Option<BTreeSet<Id>>),
+    ByNode(Option<BTreeSet<Id>>),
     /// The node of each process.
     Each(Vec<Id>),
 }
 
 impl Hint {
-    /// `known` has the ids of the nodes.
-    fn of(spec: &Spec, nodes: &[(Id, &str)], known: &BTreeSet<Id>, has_slots: bool) -> Result<Hint, Fault> {
+    /// `known` has the ids of the nodes that run processes.
+    fn of(
+        spec: &Spec,
+        names: Option<&HostNames<'_>>,
+        known: &BTreeSet<Id>,
+        has_slots: bool,
+    ) -> Result<Hint, Fault> {
         let refused = |message| Err(Fault::new(FaultKind::BadRequest, message));
         if let Some(places) = spec.places() {
             let Some(places) = places.filter(|places| places.len() == spec.count as usize) else {
@@ -82,7 +90,10 @@ impl Hint {
                 None => Ok(Hint::Each(places.into_iter().map(|(node, _)| node).collect())),
             };
         }
-        let among = pinned(spec, nodes)?;
+        let among = match (spec.hint("host"), names) {
+            (Some(list), Some(names)) => Some(names.listed(list)?),
+            _ => None,
+        };
         Ok(match spec.hint("map") {
             Some(b"node") => Hint::ByNode(among),
             _ if has_slots => Hint::BySlot(among),
@@ -126,37 +137,6 @@ fn take_shares(shares: &mut VecDeque<(Id, u64)>, count: u64, mut add: impl FnMut
     }
 }
 
-/// The nodes that match the last `host` hint of a spec: one node by its id, or all nodes of a host by its name.
-fn pinned(spec: &Spec, nodes: &[(Id, &str)]) -> Result<Option<Vec<Id>>, Fault> {
-    let Some(value) = spec.hint("host") else { return Ok(None) };
-    let text = str::from_utf8(value).unwrap_or_default();
-    if let Some((id, _)) = nodes.iter().find(|(id, _)| text.parse() == Ok(*id)) {
-        return Ok(Some(vec![*id]));
-    }
-    let of_host = nodes.iter().filter(|(_, host)| is_host(text, host));
-    let of_host: Vec<Id> = of_host.map(|(id, _)| *id).collect();
-    if !of_host.is_empty() {
-        return Ok(Some(of_host));
-    }
-    let known = nodes.iter().take(NAMED_MAX).map(|(id, host)| format!("{id} ({host})"));
-    let known = known.collect::<Vec<_>>().join(", ");
-    let more = if nodes.len() > NAMED_MAX { " and others" } else { "" };
-    let message = format!(
-        "the info host is {}, and no node that runs processes has that id or host name; there are {known}{more}",
-        shown(value)
-    );
-    Err(Fault::new(FaultKind::BadRequest, message))
-}
-
-/// Whether a name matches a host name. Case is ignored. If only one of them has a dot, the parts before the first dot
-/// are compared.
-fn is_host(name: &str, host: &str) -> bool {
-    let same = |a: &str, b: &str| !a.is_empty() && a.eq_ignore_ascii_case(b);
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let one_is_short = name.contains('.') != host.contains('.');
-    same(name, host) || one_is_short && same(&short(name), &short(host))
-}
-
 /// Number of processes for each node.
 fn shares(count: u64, nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<VecDeque<(Id, u64)>, Fault> {
     let many = nodes.len() as u64;
@@ -189,6 +169,16 @@ mod tests {
 
     fn named(nodes: &[Id]) -> Vec<(Id, &'static str)> {
         nodes.iter().copied().zip(HOSTS).collect()
+    }
+
+    /// Placement on nodes that all run processes.
+    fn place(
+        specs: &[Spec],
+        nodes: &[(Id, &str)],
+        slots: &BTreeMap<Id, u32>,
+        loads: &BTreeMap<Id, u64>,
+    ) -> Result<Vec<Block>, Fault> {
+        super::place(specs, nodes, |_| true, slots, loads)
     }
 
     fn placed(specs: &[Spec], nodes: &[Id]) -> Vec<(Id, u32, u32)> {
@@ -232,8 +222,14 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_hosts_is_all_of_their_nodes() {
+        assert_eq!(placed(&[spec(4, Some("two,one"))], &[3, 4, 9]), [(3, 0, 2), (4, 0, 1), (9, 0, 1)]);
+        assert_eq!(placed(&[spec(4, Some("4, 4"))], &[3, 4, 9]), [(4, 0, 4)]);
+    }
+
+    #[test]
     fn a_host_that_is_not_there_is_refused_with_its_name() {
-        for host in ["5", "elsewhere", "two.example.org.", "", "one.example.org"] {
+        for host in ["5", "two,elsewhere", "elsewhere", "two.example.org.", "", "one.example.org"] {
             let nodes = [(9, "one.example"), (4, "three")];
             let none = BTreeMap::new();
             let fault = place(&[spec(1, Some(host))], &nodes, &none, &BTreeMap::new()).unwrap_err();

@@ -203,7 +203,10 @@ impl Domain {
             | Request::Close { .. }
             | Request::Kill(_)
             | Request::Fetch(_)
+            | Request::Layout(_)
+            | Request::Members(_)
             | Request::Size(_) => limits.fence.max(limits.ask),
+            Request::Lookup { wait: Some(wait), .. } => wait.saturating_add(limits.ask),
             _ => limits.ask,
         };
         let order = Arc::new(Order::AtHead { client, request });
@@ -288,7 +291,10 @@ impl Domain {
         match self.pending.orders.remove(&token) {
             Some(PendingOrder::Collect(meeting)) => self.collect_cancelled(&meeting, token),
             Some(PendingOrder::Watch) => self.watch_cancelled(token),
-            Some(PendingOrder::Query) => self.fetch_cancelled(token),
+            Some(PendingOrder::Query) => {
+                self.fetch_cancelled(token);
+                self.await_cancelled(&Requester::Order(token));
+            }
             Some(PendingOrder::Check | PendingOrder::Start | PendingOrder::Kill | PendingOrder::End)
             | None => {}
         }
@@ -504,6 +510,8 @@ impl Domain {
         }
         self.pending.puts.clear();
         self.refuse_fetches();
+        // These are answered with the other requests and orders.
+        self.head.iter_mut().for_each(|head| head.awaited.clear());
     }
 
     /// Replies to all pending orders except those that `but` selects.

@@ -183,7 +183,8 @@ impl Domain {
         living
     }
 
-    /// At the coordinator: the nodes of the members, ordered by their first members.
+    /// At the coordinator: the nodes of the members, ordered by their first members. A group that is being checked may
+    /// lose some of them until it is announced.
     ///
     /// # Errors
     /// A group or a member does not exist, a group is still open, or two groups to merge have a common member.
@@ -213,8 +214,10 @@ impl Domain {
     }
 
     fn known_layout(&self, group: GroupId) -> Result<&Arc<Layout>, Fault> {
-        let open = || self.head.as_ref().is_some_and(|head| head.is_open(group));
-        self.layout(group).ok_or_else(|| if open() { group_open(group) } else { no_group(group) })
+        let head = self.head.as_ref();
+        let open = || head.is_some_and(|head| head.is_open(group));
+        let layout = self.layout(group).or_else(|| head?.groups.get(&group)?.layout.as_ref());
+        layout.ok_or_else(|| if open() { group_open(group) } else { no_group(group) })
     }
 
     /// At the coordinator: whether all nodes involved know the groups of a collective request.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::database::{check_key, check_value};
+use super::host_names::check_count;
 use super::soft::choose;
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
@@ -48,7 +49,7 @@ pub(super) fn check_spawn(before: &[Spec], specs: &mut [Spec], limits: &Limits) 
         );
         return Err(Fault::new(FaultKind::TooLarge, message));
     }
-    Ok(())
+    check_count(all())
 }
 
 fn bytes_of(spec: &Spec) -> usize {

@@ -16,7 +16,7 @@ use crate::exit::{Death, Exit};
 use crate::names::{GroupId, Member, Rank};
 use crate::order::Report;
 use crate::request::{GroupState, GroupStatus, MemberStatus, Pair};
-use crate::spec::{Layout, PmixNeed};
+use crate::spec::Layout;
 use crate::start_error::{StartError, by_reason};
 
 impl Domain {
@@ -33,16 +33,11 @@ impl Domain {
     }
 
     /// The driver has checked whether the processes can be started.
-    pub(super) fn checked(
-        &mut self,
-        group: GroupId,
-        failed: Vec<(Vec<Rank>, StartError)>,
-        (port, pmix): (Option<u16>, PmixNeed),
-    ) {
+    pub(super) fn checked(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>, checked: Report) {
         let Some(origin) = self.local.checks.remove(&group) else { return };
         let report = match failed.is_empty() {
             false => Report::NotStarted(failed),
-            true => Report::Checked { port, pmix },
+            true => checked,
         };
         self.send_report(origin, group, report);
     }

@@ -30,6 +30,8 @@ pub(super) enum Timer {
     Failed { root: Id, meeting: Meeting, fault: Fault, until: Duration },
     /// Ask again for the data of a process whose group had not started here. Each open question has one.
     Fetch { number: u64, until: Duration },
+    /// At the head: a request has waited long enough for a global name.
+    Name(Vec<u8>, u64),
     /// Repeat the head's standing call.
     Watch,
     /// End the domain here: the head has not watched this node for too long.

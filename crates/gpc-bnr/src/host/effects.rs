@@ -93,11 +93,10 @@ impl Engine {
     }
 
     pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
-        let now = self.now();
         if client == OWNER {
             self.owner.answer(serial, answer);
         } else if self.pmix.translation().is_own(client, serial) {
-            self.pmix.translation().answered(client, serial, answer, now);
+            self.pmix.translation().answered(client, serial, answer);
         } else if let Some(link) = self.links.clients.get_mut(&client) {
             link.answered(serial, answer);
             self.links.touched.insert(client);
@@ -209,7 +208,8 @@ impl Engine {
                 None
             }
         };
-        self.inputs.push_back(Input::Checked { group, failed, port, pmix: facts.need });
+        let (pmix, mpi) = (facts.need, facts.mpi());
+        self.inputs.push_back(Input::Checked { group, failed, port, pmix, mpi });
     }
 
     pub(super) fn begin(&mut self, member: Member, prepared: PreparedProcess) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use gpc_pmix::server::{Event, Events, Order, encode_order, remove_leftovers};
 use crate::supervisor::wait_for;
 
 /// The command of a PMIx server: a program that calls [`gpc_pmix::server::run`] on its standard input. The name of the
-/// node's host follows its arguments.
+/// node's host follows its arguments, and the libpmix of its programs if they bring one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PmixCommand {
     /// The program.
@@ -50,12 +50,17 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper of a node whose host has this name. It has a process group of its own, so that Ctrl-C at
-    /// a terminal does not reach it.
+    /// Starts the helper of a node whose host has this name, with the libpmix that its programs bring. It has a process
+    /// group of its own, so that Ctrl-C at a terminal does not reach it.
     ///
     /// # Errors
     /// A system error: the program cannot be started.
-    pub(super) fn start(command: &PmixCommand, host: &str, clock: Clock) -> io::Result<Helper> {
+    pub(super) fn start(
+        command: &PmixCommand,
+        host: &str,
+        own: Option<&Path>,
+        clock: Clock,
+    ) -> io::Result<Helper> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
         let mut process = Command::new(&command.program);
@@ -63,7 +68,7 @@ impl Helper {
         process.arg0(name_of(&command.program));
         // The variables of a launcher would make the server its client.
         chained_gpc::bootstrap::scrub(&mut process);
-        process.args(&command.args).arg(host);
+        process.args(&command.args).arg(host).args(own);
         process.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).process_group(0);
         let child = process.spawn()?;
         Ok(Helper { child, socket, events: Events::default(), queue: BytesMut::new(), clock })

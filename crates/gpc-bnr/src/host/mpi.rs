@@ -1,7 +1,7 @@
 //! What the programs of a group on one node need: a PMIx server, or another MPI than the others have.
 
 use crate::open_mpi::{mixture, refusal};
-use crate::spec::{PmixNeed, Spec};
+use crate::spec::{Mpi, PmixNeed, Spec};
 use crate::start_error::StartError;
 use crate::supervisor::ProgramFacts;
 
@@ -38,6 +38,12 @@ impl MpiFacts {
         }
         Ok(())
     }
+
+    /// The MPI of the programs.
+    pub(super) fn mpi(self) -> Option<Mpi> {
+        let open = self.open_mpi.map(|library| Mpi { open: true, library });
+        open.or(self.mpich.map(|library| Mpi { open: false, library }))
+    }
 }
 
 #[cfg(test)]
@@ -45,7 +51,12 @@ mod tests {
     use super::*;
 
     fn facts(open_mpi: Option<&str>, mpich: Option<&str>, need: PmixNeed) -> ProgramFacts {
-        ProgramFacts { open_mpi: open_mpi.map(Into::into), mpich: mpich.map(Into::into), need }
+        ProgramFacts {
+            open_mpi: open_mpi.map(Into::into),
+            mpich: mpich.map(Into::into),
+            need,
+            own_pmix: None,
+        }
     }
 
     fn hinted(hint: Option<&str>) -> Spec {
@@ -59,7 +70,7 @@ mod tests {
         for need in [PmixNeed::Maybe, PmixNeed::Sure, PmixNeed::No] {
             all.add(&hinted(None), facts(None, None, need), true).unwrap();
         }
-        assert_eq!(all.need, PmixNeed::Sure);
+        assert_eq!((all.need, all.mpi()), (PmixNeed::Sure, None));
         let mut none = MpiFacts::default();
         none.add(&hinted(None), facts(None, None, PmixNeed::Maybe), false).unwrap();
         none.add(&hinted(Some("never")), facts(None, None, PmixNeed::Sure), true).unwrap();
@@ -74,6 +85,11 @@ mod tests {
         assert!(why(hinted(Some("never")), true).contains("`--pmix never`"));
         assert!(why(hinted(None), false).contains("without the feature `pmix`"));
         let mpich = || facts(None, Some("libmpich.so.12"), PmixNeed::No);
+        for (found, open) in [(open(), true), (mpich(), false)] {
+            let mut one = MpiFacts::default();
+            one.add(&hinted(None), found, true).unwrap();
+            assert_eq!(one.mpi().map(|mpi| mpi.open), Some(open));
+        }
         for pair in [[open(), mpich()], [mpich(), open()]] {
             let mut all = MpiFacts::default();
             let [first, second] = pair;

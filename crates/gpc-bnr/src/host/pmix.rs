@@ -1,8 +1,9 @@
 //! The PMIx server of a node in the event loop: groups start once it has prepared them, and fail with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use mio::Interest;
 
 use super::engine::{Engine, Errno};
 use super::helper::Helper;
+use super::processes::check;
 use super::sources::Source;
 use crate::domain::{Input, Serial};
 use crate::exit::Exit;
@@ -33,6 +35,10 @@ const READY_LIMIT: Duration = Duration::from_secs(120);
 /// Prefix of variables that are advice of the server: parameters of Open MPI.
 const ADVICE: &[u8] = b"OMPI_MCA_";
 
+/// MPICH from version 5 on refuses to choose between PMI and PMIx. It always has PMI-1, which most builds of it have
+/// alone.
+const MPICH_CHOICE: (&[u8], &[u8]) = (b"MPIR_CVAR_PMI_VERSION", b"1");
+
 /// Prefix of the folders of servers.
 const FOLDER: &[u8] = b"gpc-pmix-";
 
@@ -46,10 +52,10 @@ impl Engine {
     /// Prepares the server for a group that is to be started here.
     pub(super) fn prepare_group(&mut self, layout: Arc<Layout>) {
         let Some(plan) = &layout.pmix else { return };
-        let host = plan.hosts.iter().find(|(id, _)| *id == self.me).map(|(_, host)| host.clone());
+        let host = plan.hosts.iter().find(|host| host.node == self.me).map(|host| host.name.clone());
         let ready = match &self.pmix.unavailable {
             Some(why) if !plan.required => Err(why.clone()),
-            _ => self.ensure_helper(&host.unwrap_or_else(|| self.host.clone())),
+            _ => self.ensure_helper(&host.unwrap_or_else(|| self.host.clone()), &layout),
         };
         if let Err(why) = ready {
             return self.prepare_without(&layout, &why);
@@ -72,7 +78,8 @@ impl Engine {
     }
 
     fn prepared_for(&mut self, group: GroupId, failed: Vec<(Vec<Rank>, StartError)>) {
-        self.inputs.push_back(Input::Checked { group, failed, port: None, pmix: PmixNeed::No });
+        let pmix = PmixNeed::No;
+        self.inputs.push_back(Input::Checked { group, failed, port: None, pmix, mpi: None });
     }
 
     fn unserved(&self, why: &str) -> StartError {
@@ -96,20 +103,29 @@ impl Engine {
         self.start(layout, &ready.map(|(variables, _)| variables).unwrap_or_default());
     }
 
-    fn ensure_helper(&mut self, host: &str) -> Result<(), String> {
+    fn ensure_helper(&mut self, host: &str, layout: &Layout) -> Result<(), String> {
         if self.pmix.helper.is_some() {
             return Ok(());
         }
         let Some(command) = &self.pmix.command else {
             return Err("this node runs none: `gpc` was built without the feature `pmix`".into());
         };
-        let started = Helper::start(command, host, self.clock.clone());
+        let own = self.own_pmix(layout);
+        let started = Helper::start(command, host, own.as_deref(), self.clock.clone());
         let helper = started.map_err(|error| format!("its helper cannot be started: {error}"))?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let watched = self.sources.watch(Source::Pmix, helper.descriptor(), interest);
         watched.map_err(|error| format!("its helper cannot be watched: {error}"))?;
         self.pmix.helper = Some(helper);
         Ok(())
+    }
+
+    /// The libpmix that a program of a group here brings along.
+    fn own_pmix(&self, layout: &Layout) -> Option<PathBuf> {
+        let mine = layout.blocks.iter().filter(|block| block.node == self.me);
+        let numbers: BTreeSet<u32> = mine.map(|block| block.spec).collect();
+        let mut specs = numbers.into_iter().filter_map(|number| layout.specs.get(number as usize));
+        specs.find_map(|spec| check(spec, &self.local.programs.lock()).ok()?.own_pmix)
     }
 
     /// Reads the events of the helper.
@@ -144,8 +160,7 @@ impl Engine {
                 }
                 Ok(Some(event)) => {
                     tracing::trace!(node = self.me, ?event);
-                    let now = self.now();
-                    self.pmix.translation.event(event, now);
+                    self.pmix.translation.event(event);
                 }
                 Ok(None) => return,
                 Err(why) => return self.lose_helper(&why),
@@ -190,7 +205,10 @@ impl Engine {
         };
         let inherited = |name: &[u8]| std::env::var_os(OsStr::from_bytes(name));
         let is_set = |name: &[u8]| inherited(name).is_some_and(|value| is_wish(name, value.as_bytes()));
-        variables.values_mut().for_each(|of_rank| of_rank.retain(|(name, _)| !is_set(name)));
+        for of_rank in variables.values_mut() {
+            of_rank.push((MPICH_CHOICE.0.to_vec(), MPICH_CHOICE.1.to_vec()));
+            of_rank.retain(|(name, _)| !is_set(name));
+        }
         let until = self.now().saturating_add(READY_LIMIT);
         self.pmix.ready.insert(group, (variables, until));
         self.prepared_for(group, Vec::new());
@@ -206,7 +224,6 @@ impl Engine {
             self.pmix.ready.remove(&group);
             self.pmix.translation.emptied(group);
         }
-        self.pmix.translation.time_passed(now);
     }
 
     /// The helper is gone or useless: the groups that it serves fail. A later group gets another one.
@@ -241,7 +258,8 @@ impl Engine {
 /// started by a process of another job inherits the advice of that job's server, whose folders end with that job.
 fn is_wish(name: &[u8], value: &[u8]) -> bool {
     let path = value.split(|byte| *byte == b'/');
-    name.starts_with(ADVICE) && !path.into_iter().any(|part| part.starts_with(FOLDER))
+    (name == MPICH_CHOICE.0 || name.starts_with(ADVICE))
+        && !path.into_iter().any(|part| part.starts_with(FOLDER))
 }
 
 /// The groups whose time has passed.
@@ -260,5 +278,6 @@ mod tests {
         assert!(is_wish(backing, b"/dev/shm") && is_wish(b"OMPI_MCA_btl", b"self,tcp"));
         assert!(!is_wish(backing, b"/dev/shm/gpc-pmix-1f-0/1,x"));
         assert!(!is_wish(b"PMIX_RANK", b"0"));
+        assert!(is_wish(b"MPIR_CVAR_PMI_VERSION", b"x"));
     }
 }

@@ -64,7 +64,7 @@ impl PmixState {
     pub(super) fn deadline(&self) -> Option<Duration> {
         let preparing = self.preparing.values().map(|(_, until)| *until);
         let ready = self.ready.values().map(|(_, until)| *until);
-        preparing.chain(ready).chain(self.translation.deadline()).min()
+        preparing.chain(ready).min()
     }
 
     #[cfg(feature = "snapshot")]

@@ -36,7 +36,7 @@ fn is_for_all(request: &Request) -> bool {
             | Request::Databases
             | Request::Get { .. }
             | Request::Iterate(_)
-            | Request::Lookup(_)
+            | Request::Lookup { wait: None, .. }
             | Request::Limits
             | Request::Kill(_)
     )

@@ -61,7 +61,7 @@ pub(super) enum Size {
 impl Size {
     pub(super) fn of(request: &Request) -> Size {
         match request {
-            Request::Get { .. } | Request::Lookup(_) => Size::Value,
+            Request::Get { .. } | Request::Lookup { .. } => Size::Value,
             Request::Iterate(_) | Request::Databases | Request::Groups | Request::Status(_) => Size::Large,
             _ => Size::Small,
         }

@@ -28,6 +28,7 @@ use self::message::LENGTH;
 use self::one::One;
 pub use self::step::ASK_MAX;
 use self::step::{PendingReply, Step, TwoReply, quoted};
+pub(crate) use self::text::status as exit_status;
 use crate::domain::Serial;
 use crate::fault::Fault;
 use crate::names::Rank;

@@ -176,7 +176,7 @@ impl One {
                 _ => say("cmd=publish_result rc=1 msg=service_or_port_is_missing\n"),
             },
             b"lookup_name" => match service() {
-                Some(key) => ask(Request::Lookup(key), OneReply::Lookup),
+                Some(key) => ask(Request::Lookup { name: key, wait: None }, OneReply::Lookup),
                 None => say("cmd=lookup_result rc=1 msg=service_is_missing\n"),
             },
             b"unpublish_name" => match service() {

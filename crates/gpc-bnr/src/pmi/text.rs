@@ -84,7 +84,7 @@ pub(super) fn fault(fault: &Fault) -> String {
 
 /// Exit status of a job that was aborted with this code. The system keeps the low eight bits; a code other than 0 never
 /// becomes 0.
-pub(super) fn status(code: Option<i64>) -> u8 {
+pub(crate) fn status(code: Option<i64>) -> u8 {
     match code {
         Some(0) => 0,
         Some(code) => u8::try_from(code & 0xff).unwrap_or(1).max(1),

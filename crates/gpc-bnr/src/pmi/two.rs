@@ -238,7 +238,7 @@ fn of_names(command: &str, fields: &Fields<'_>, reply_to: &dyn Fn(TwoForm) -> Tw
     Some(match (command, get("port")) {
         ("name-publish", Some(value)) => ask(Request::Deposit(Pair { key, value }), reply_to(TwoForm::Done)),
         ("name-publish", None) => Step::Send(reply_to(TwoForm::Done).failed("port_is_missing")),
-        ("name-lookup", _) => ask(Request::Lookup(key), reply_to(TwoForm::Lookup)),
+        ("name-lookup", _) => ask(Request::Lookup { name: key, wait: None }, reply_to(TwoForm::Lookup)),
         _ => ask(Request::Withdraw(key), reply_to(TwoForm::Done)),
     })
 }

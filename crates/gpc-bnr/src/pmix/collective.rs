@@ -1,25 +1,30 @@
-//! Fences, connects and disconnects: the node enters for each of its members, the first of which carries the data.
+//! Fences, connects, disconnects and groups of PMIx: the node enters for each of its members, the first of which
+//! carries the data.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpc_pmix::server::{ALL, Answer as Reply, LOCAL_STATUS, Process};
 
-use super::directives::{find, timeout};
-use super::pending::{Entry, Kind, Meeting, Next, Part, Pending};
+use super::directives::{ASSIGN_ID, flag, timeout};
+use super::pending::{Entry, Kind, Meeting, MeetingAnswer, Next, Part, Pending};
 use super::status::{self, status_of};
-use super::{JOB_LIMIT, Translation};
+use super::{JOB_LIMIT, Translation, group_data};
 use crate::fault::Fault;
 use crate::names::{Member, Set};
 use crate::request::{Answer, Client, Request};
 
 impl Kind {
-    fn tag(self) -> Vec<u8> {
-        match self {
-            Kind::Fence => b"pmix".to_vec(),
-            Kind::Connect => b"pmix-connect".to_vec(),
-            Kind::Disconnect => b"pmix-disconnect".to_vec(),
-        }
+    /// The tag of the fence; `name` is that of a group of PMIx.
+    fn tag(self, name: &str) -> Vec<u8> {
+        let kind = match self {
+            Kind::Fence => "pmix",
+            Kind::Connect => "pmix-connect",
+            Kind::Disconnect => "pmix-disconnect",
+            Kind::Construct => "pmix-construct:",
+            Kind::Destruct => "pmix-destruct:",
+        };
+        [kind.as_bytes(), &group_data::short_name(name)].concat()
     }
 
     /// Processes connect at once after they have exchanged their names: the limit of the domain counts.
@@ -41,22 +46,29 @@ impl Translation {
         if members.is_empty() {
             return Err(status::BAD_PARAM);
         }
-        let Entry { kind, data, info, .. } = entry;
-        let connects = if kind == Kind::Connect { groups } else { BTreeSet::new() };
-        let (open, has_data) = (members.len(), kind == Kind::Fence);
-        let meeting = Meeting { open, outcome: Ok(Vec::new()), connects, has_data };
+        let Entry { kind, name, processes, data, info, supported } = entry;
+        let connects = if matches!(kind, Kind::Connect | Kind::Construct) { groups } else { BTreeSet::new() };
+        let answer = match kind {
+            Kind::Fence => MeetingAnswer::Data,
+            Kind::Construct => MeetingAnswer::Group { members: processes, has_id: flag(&info, ASSIGN_ID) },
+            _ => MeetingAnswer::Done,
+        };
+        let outcome = if supported { Ok(Vec::new()) } else { Err(status::NOT_SUPPORTED) };
+        let meeting = Meeting { open: members.len(), outcome, connects, answer };
         self.upcalls.insert(upcall, Pending::Meeting(meeting));
-        // A member here is lost, though its process may run on, or the call could not be told: it fails at all nodes
-        // at once.
-        let is_lost =
-            find(&info, LOCAL_STATUS).is_some_and(|status| status.bytes.iter().any(|byte| *byte != 0));
-        let limit = match is_lost {
+        // A member here is lost, though its process may run on, or the call could not be told, or what it requires is
+        // not supported: it fails at all nodes at once.
+        // libpmix may list the directives of all members.
+        let is_lost = info
+            .iter()
+            .any(|info| info.key == LOCAL_STATUS && info.value.bytes.iter().any(|byte| *byte != 0));
+        let limit = match is_lost || !supported {
             true => Some(Duration::ZERO),
             false => timeout(&info).or(kind.limit()),
         };
         let mut data = Some(data);
         for member in members {
-            let (over, tag) = (over.clone(), kind.tag());
+            let (over, tag) = (over.clone(), kind.tag(&name));
             let request = match data.take() {
                 Some(data) => Request::Exchange { over, limit, tag, data },
                 None => Request::Fence { over, limit, tag },
@@ -113,10 +125,17 @@ impl Translation {
             return;
         }
         let outcome = std::mem::replace(&mut meeting.outcome, Ok(Vec::new()));
-        let (connects, has_data) = (std::mem::take(&mut meeting.connects), meeting.has_data);
-        match outcome {
-            Ok(data) if has_data => self.finish(upcall, Ok(Reply::Data(data))),
-            Ok(_) => self.with_groups(upcall, connects, Next::Answer(Reply::Done)),
+        let connects = std::mem::take(&mut meeting.connects);
+        let answer = std::mem::replace(&mut meeting.answer, MeetingAnswer::Done);
+        let answer = outcome.and_then(|data| match answer {
+            MeetingAnswer::Done => Ok(Reply::Done),
+            MeetingAnswer::Data => Ok(Reply::Data(data)),
+            MeetingAnswer::Group { members, has_id } => {
+                group_data::facts(&data, &members, has_id).map(Reply::Facts).ok_or(status::ERROR)
+            }
+        });
+        match answer {
+            Ok(answer) => self.with_groups(upcall, connects, Next::Answer(answer)),
             Err(status) => self.finish(upcall, Err(status)),
         }
     }

@@ -191,8 +191,8 @@ impl Translation {
 fn job(layout: &Layout, me: Id, namespace: impl Fn(GroupId) -> String) -> Job {
     let plan = layout.pmix.as_ref();
     let host = |node: Id| {
-        let known = plan.and_then(|plan| plan.hosts.iter().find(|(id, _)| *id == node));
-        known.map_or_else(|| format!("node{node}"), |(_, host)| host.clone())
+        let known = plan.and_then(|plan| plan.hosts.iter().find(|host| host.node == node));
+        known.map_or_else(|| (format!("node{node}"), 0), |host| (host.name.clone(), host.before))
     };
     // Nodes in the order of their first ranks, as in the map of PMI.
     let mut order: Vec<Id> = Vec::new();
@@ -204,9 +204,10 @@ fn job(layout: &Layout, me: Id, namespace: impl Fn(GroupId) -> String) -> Job {
         ranks.entry(block.node).or_default().extend(block.first..block.first + block.count);
     }
     let here = order.iter().position(|id| *id == me).and_then(|at| u32::try_from(at).ok());
-    let nodes = order
-        .into_iter()
-        .map(|id| NodeRanks { host: host(id), ranks: ranks.remove(&id).unwrap_or_default() });
+    let nodes = order.into_iter().map(|id| {
+        let (host, before) = host(id);
+        NodeRanks { host, ranks: ranks.remove(&id).unwrap_or_default(), before }
+    });
     let parent = layout.parent.map(|parent| {
         let rank =
             layout.specs.iter().find_map(|spec| str::from_utf8(spec.hint("pmix-parent")?).ok()?.parse().ok());

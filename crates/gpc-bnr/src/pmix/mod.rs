@@ -6,6 +6,7 @@
 
 mod collective;
 mod directives;
+mod group_data;
 mod jobs;
 mod known;
 mod names;
@@ -20,9 +21,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
-use gpc_pmix::server::{Answer as Reply, Event, Info, Order, Process, Upcall, Value};
+use gpc_pmix::server::{Answer as Reply, Event, Info, LOCAL_ONLY, Order, Process, Upcall, Value};
 
-use self::directives::AFFECTED;
+use self::directives::{AFFECTED, ASSIGN_ID, flag};
 use self::known::Known;
 use self::names::Names;
 use self::pending::{Entry, Kind, Part, Pending};
@@ -42,7 +43,8 @@ pub(crate) const SERVER: Client = Client::Tool(u64::MAX);
 /// Bit of the serials of requests that the server makes for processes. Processes that use PMI count theirs from 0.
 const SERIALS: Serial = 1 << 63;
 
-/// Time limit of a collective request without one of its own: as long as any job.
+/// Time limit of a collective request without one of its own: as long as any job. A process may work for days before it
+/// enters a barrier or a disconnect that the others have entered.
 const JOB_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Most unanswered questions for the data of processes elsewhere; later ones wait. A client has 1,024 requests.
@@ -87,6 +89,8 @@ pub(crate) struct Translation {
     fetching: usize,
     /// Keys that processes have published.
     published: BTreeMap<Process, BTreeSet<String>>,
+    /// Number of groups of PMIx to which this node has proposed an identifier.
+    proposed: u32,
     /// Questions of other nodes that the helper has not answered.
     questions: BTreeSet<u64>,
 }
@@ -105,6 +109,7 @@ impl Translation {
             queued: VecDeque::new(),
             fetching: 0,
             published: BTreeMap::new(),
+            proposed: 0,
             questions: BTreeSet::new(),
         }
     }
@@ -120,18 +125,22 @@ impl Translation {
     }
 
     /// The helper has told something.
-    pub(crate) fn event(&mut self, event: Event, now: Duration) {
+    pub(crate) fn event(&mut self, event: Event) {
         match event {
             Event::Registered { namespace, failed } => self.registered(&namespace, failed),
             Event::Environment { process, variables } => self.environment(&process, variables),
             Event::Data { serial, data } => self.question_answered(serial, data),
-            Event::Upcall { serial, upcall } => self.upcall(serial, upcall, now),
+            Event::Upcall { serial, upcall } => self.upcall(serial, upcall),
             // The driver handles the events of the helper itself.
             _ => {}
         }
     }
 
-    fn upcall(&mut self, serial: u64, upcall: Upcall, now: Duration) {
+    fn upcall(&mut self, serial: u64, upcall: Upcall) {
+        let supported = directives::are_supported(&upcall);
+        let enter =
+            |kind, name, processes, data, info| Entry { kind, name, processes, data, info, supported };
+        let none = String::new;
         let done = match upcall {
             Upcall::Connected(process) => return self.connected(&process),
             Upcall::Finalized(process) => {
@@ -142,17 +151,31 @@ impl Translation {
                 self.abort(&process, status, &message, &processes)
             }
             Upcall::Fence { processes, data, info } => {
-                self.meet(serial, Entry { kind: Kind::Fence, processes, data, info })
+                self.meet(serial, enter(Kind::Fence, none(), processes, data, info))
             }
             Upcall::Connect { processes, info } => {
-                self.meet(serial, Entry { kind: Kind::Connect, processes, data: Vec::new(), info })
+                self.meet(serial, enter(Kind::Connect, none(), processes, Vec::new(), info))
             }
             Upcall::Disconnect { processes, info } => {
-                self.meet(serial, Entry { kind: Kind::Disconnect, processes, data: Vec::new(), info })
+                self.meet(serial, enter(Kind::Disconnect, none(), processes, Vec::new(), info))
             }
+            Upcall::Group { constructs: true, processes, info, .. }
+                if supported && flag(&info, LOCAL_ONLY) =>
+            {
+                return self.local_group(serial, &processes, &info);
+            }
+            Upcall::Group { constructs: true, name, processes, info } => {
+                let data = group_data::brought(self.proposal(), &info);
+                self.meet(serial, enter(Kind::Construct, name, processes, data, info))
+            }
+            Upcall::Group { constructs: false, name, processes, info } => {
+                self.meet(serial, enter(Kind::Destruct, name, processes, Vec::new(), info))
+            }
+            // A meeting fails at all nodes at once; other requests concern this node alone.
+            _ if !supported => Err(status::NOT_SUPPORTED),
             Upcall::Fetch { process, .. } => self.fetch(serial, &process),
             Upcall::Publish { process, info } => self.publish(serial, &process, info),
-            Upcall::Lookup { process, keys, info } => self.lookup(serial, process, keys, &info, now),
+            Upcall::Lookup { process, keys, info } => self.lookup(serial, process, keys, &info),
             Upcall::Unpublish { process, keys, .. } => self.unpublish(serial, &process, keys),
             Upcall::Spawn { process, info, applications } => {
                 self.spawn(serial, &process, &info, applications)
@@ -170,6 +193,20 @@ impl Translation {
                 self.reply(serial, Err(status));
             }
         }
+    }
+
+    /// A group of PMIx whose members are all here, and have all called.
+    fn local_group(&mut self, serial: u64, processes: &[Process], info: &[Info]) {
+        let data = group_data::brought(self.proposal(), info);
+        let facts = group_data::facts(&data, processes, flag(info, ASSIGN_ID));
+        self.reply(serial, facts.map(Reply::Facts).ok_or(status::ERROR));
+    }
+
+    /// An identifier that no other group of the domain has. Open MPI itself uses 0, and numbers of 32 bits are those of
+    /// other launchers.
+    fn proposal(&mut self) -> u64 {
+        self.proposed = self.proposed.wrapping_add(1);
+        (u64::from(self.me) + 1) << 32 | u64::from(self.proposed)
     }
 
     fn reply(&mut self, serial: u64, answer: Result<Reply, i32>) {
@@ -258,8 +295,7 @@ impl Translation {
             self.ask(client, 0, Part::Ignored, Request::Kill(*other));
         }
         if others.is_empty() || others.contains(&member.group) {
-            // A status of which the system keeps nothing would be a success.
-            let code = u8::try_from(status & 0xff).ok().filter(|code| *code != 0).unwrap_or(1);
+            let code = crate::pmi::exit_status(Some(status.into()));
             let message = String::from_utf8_lossy(message).into_owned();
             self.ask(client, 0, Part::Ignored, Request::Abort { code, message });
         }
@@ -312,13 +348,7 @@ impl Translation {
     }
 
     /// The domain has answered a request.
-    pub(crate) fn answered(
-        &mut self,
-        client: Client,
-        serial: Serial,
-        answer: Result<Answer, Fault>,
-        now: Duration,
-    ) {
+    pub(crate) fn answered(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
         let Some((upcall, part)) = self.waiting.remove(&(client, serial)) else { return };
         match part {
             Part::Ignored => {}
@@ -340,7 +370,7 @@ impl Translation {
                 }
                 self.one_done(upcall, answer.err().map(|fault| status_of(&fault)));
             }
-            Part::Key(key) => self.looked_up(upcall, key, answer, now),
+            Part::Key(key) => self.looked_up(upcall, key, answer),
             Part::Spawn => self.spawned(upcall, answer),
             Part::Layout(group) => self.layout_known(group, answer),
         }
@@ -354,7 +384,7 @@ impl Translation {
         if notified && !death.is_clean() {
             let source = self.names.process(member);
             let to = source.namespace.clone();
-            let affected = Info { key: AFFECTED.into(), value: Value::process(&source) };
+            let affected = Info::new(AFFECTED, Value::process(&source));
             let notify = Order::Notify { code: status::PROC_ABORTED, source, to, info: vec![affected] };
             self.actions.push_back(Action::Order(notify));
         }
@@ -375,8 +405,7 @@ impl Translation {
             .collect();
         for serial in lost {
             let fault = Fault::new(FaultKind::MemberDied, format!("{member} has ended"));
-            // Its lookups are answered when they are due.
-            self.answered(client, serial, Err(fault), Duration::ZERO);
+            self.answered(client, serial, Err(fault));
         }
     }
 

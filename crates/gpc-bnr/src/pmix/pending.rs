@@ -53,9 +53,13 @@ pub(super) enum Next {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
+    /// The name of a group of PMIx.
+    pub(super) name: String,
     pub(super) processes: Vec<Process>,
     pub(super) data: Vec<u8>,
     pub(super) info: Vec<Info>,
+    /// Whether all required directives are supported.
+    pub(super) supported: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +67,10 @@ pub(super) enum Kind {
     Fence,
     Connect,
     Disconnect,
+    /// A group of PMIx begins.
+    Construct,
+    /// It ends.
+    Destruct,
 }
 
 /// A collective request that the members here have entered.
@@ -74,8 +82,21 @@ pub(super) struct Meeting {
     pub(super) outcome: Result<Vec<u8>, i32>,
     /// Groups that are to be known here afterwards.
     pub(super) connects: BTreeSet<GroupId>,
-    /// Whether the upcall is answered with data.
-    pub(super) has_data: bool,
+    /// How the upcall is answered.
+    pub(super) answer: MeetingAnswer,
+}
+
+/// The answer to a collective request that has succeeded.
+#[derive(Debug)]
+pub(super) enum MeetingAnswer {
+    Done,
+    /// The data of all nodes.
+    Data,
+    /// The members of a group of PMIx, their data, and the identifier if one was requested.
+    Group {
+        members: Vec<Process>,
+        has_id: bool,
+    },
 }
 
 /// Requests that are answered together.
@@ -88,13 +109,15 @@ pub(super) struct Several {
 /// A lookup.
 #[derive(Debug)]
 pub(super) struct Lookup {
+    /// The process that asks, and whose bound of unanswered requests counts.
+    pub(super) process: Process,
     /// Keys that are asked for at the moment.
     pub(super) open: usize,
     pub(super) found: Vec<(Process, Info)>,
     pub(super) missing: BTreeSet<String>,
     pub(super) error: Option<i32>,
-    /// Number of keys that the process waits for, and until when.
+    /// Number of keys that the process waits for, and how long.
     pub(super) wait: Option<(usize, Duration)>,
-    /// When the missing keys are asked for again.
-    pub(super) again: Option<Duration>,
+    /// Whether it waits already.
+    pub(super) waits: bool,
 }

@@ -8,15 +8,12 @@ use gpc_pmix::server::{Answer as Reply, Info, Process, Value};
 use super::directives::{FIRST_READ, PERSISTENCE, PREFIX, WAIT, find, number, timeout};
 use super::pending::{Lookup, Part, Pending, Several};
 use super::status::{self, status_of};
-use super::{SERVER, Translation};
+use super::{JOB_LIMIT, SERVER, Translation};
 use crate::fault::{Fault, FaultKind};
 use crate::request::{Answer, Client, Pair, Request};
 
 /// Prefix of the global names, so that they are not those of PMI.
 const NAMES: &str = "pmix:";
-
-/// Time between two lookups of a process that waits.
-const AGAIN: Duration = Duration::from_millis(50);
 
 /// Longest wait of a lookup without a time limit: as long as fences have by default.
 const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -30,7 +27,7 @@ impl Translation {
             return Err(status::BAD_PARAM);
         }
         self.upcalls.insert(upcall, Pending::Several(Several { open: pairs.len(), error: None }));
-        for Info { key, value } in pairs {
+        for Info { key, value, .. } in pairs {
             let pair = Pair { key: name(&key), value: encode(process, &value, once) };
             let part = match once {
                 true => Part::One,
@@ -83,45 +80,42 @@ impl Translation {
         process: Process,
         keys: Vec<String>,
         info: &[Info],
-        now: Duration,
     ) -> Result<(), i32> {
         self.local_member(&process).ok_or(status::BAD_PARAM)?;
         let missing: BTreeSet<String> = keys.into_iter().collect();
         if missing.is_empty() {
             return Err(status::BAD_PARAM);
         }
-        let until = now.saturating_add(timeout(info).unwrap_or(WAIT_MAX));
+        let limit = timeout(info).unwrap_or(WAIT_MAX).min(JOB_LIMIT);
         let wait = find(info, WAIT).and_then(number).map(|count| {
             // Zero stands for all.
             let all = missing.len();
             let count = usize::try_from(count).unwrap_or(all);
-            (if count == 0 { all } else { count.min(all) }, until)
+            (if count == 0 { all } else { count.min(all) }, limit)
         });
-        let lookup = Lookup { open: 0, found: Vec::new(), missing, error: None, wait, again: None };
+        let lookup = Lookup { process, open: 0, found: Vec::new(), missing, error: None, wait, waits: false };
         self.upcalls.insert(upcall, Pending::Lookup(lookup));
-        self.look_up(upcall);
+        self.look_up(upcall, None);
         Ok(())
     }
 
     /// Asks for the missing keys.
-    fn look_up(&mut self, upcall: u64) {
+    fn look_up(&mut self, upcall: u64, wait: Option<Duration>) {
         let Some(Pending::Lookup(lookup)) = self.upcalls.get_mut(&upcall) else { return };
-        lookup.again = None;
         lookup.open = lookup.missing.len();
-        for key in lookup.missing.clone() {
-            let request = Request::Lookup(name(&key));
-            self.ask(SERVER, upcall, Part::Key(key), request);
+        let (process, missing) = (lookup.process.clone(), lookup.missing.clone());
+        // The domain answers no process that has ended.
+        let Some(member) = self.local_member(&process) else {
+            return self.finish(upcall, Err(status::PROC_ABORTED));
+        };
+        for key in missing {
+            let request = Request::Lookup { name: name(&key), wait };
+            self.ask(Client::Process(member), upcall, Part::Key(key), request);
         }
     }
 
     /// Handles the answer to the lookup of a key.
-    pub(super) fn looked_up(
-        &mut self,
-        upcall: u64,
-        key: String,
-        answer: Result<Answer, Fault>,
-        now: Duration,
-    ) {
+    pub(super) fn looked_up(&mut self, upcall: u64, key: String, answer: Result<Answer, Fault>) {
         let Some(Pending::Lookup(lookup)) = self.upcalls.get_mut(&upcall) else { return };
         lookup.open = lookup.open.saturating_sub(1);
         let mut once = false;
@@ -130,7 +124,7 @@ impl Translation {
                 Some((publisher, value, is_once)) => {
                     once = is_once;
                     lookup.missing.remove(&key);
-                    lookup.found.push((publisher, Info { key: key.clone(), value }));
+                    lookup.found.push((publisher, Info::new(key.clone(), value)));
                 }
                 None => lookup.error = Some(status::ERROR),
             },
@@ -141,47 +135,26 @@ impl Translation {
         if once {
             self.ask(SERVER, 0, Part::Ignored, Request::Withdraw(name(&key)));
         }
-        self.looked_up_all(upcall, now);
+        self.looked_up_all(upcall);
     }
 
-    fn looked_up_all(&mut self, upcall: u64, now: Duration) {
+    fn looked_up_all(&mut self, upcall: u64) {
         let Some(Pending::Lookup(lookup)) = self.upcalls.get_mut(&upcall) else { return };
-        if lookup.open > 0 {
+        // A lookup that waits ends as soon as it has the number of names that `PMIX_WAIT` gives.
+        let is_enough = lookup.waits && lookup.wait.is_some_and(|(wanted, _)| lookup.found.len() >= wanted);
+        if lookup.open > 0 && !is_enough {
             return;
         }
         let answer = match (lookup.error, lookup.wait) {
-            (Some(status), _) => Err(status),
-            (None, Some((wanted, until))) if lookup.found.len() < wanted => {
-                if now < until {
-                    lookup.again = Some(now.saturating_add(AGAIN).min(until));
-                    return;
-                }
-                Err(status::TIMEOUT)
+            (Some(status), _) if !is_enough => Err(status),
+            (_, Some((wanted, limit))) if lookup.found.len() < wanted => {
+                lookup.waits = true;
+                return self.look_up(upcall, Some(limit));
             }
-            (None, _) if lookup.found.is_empty() => Err(status::NOT_FOUND),
-            (None, _) => Ok(Reply::Found(std::mem::take(&mut lookup.found))),
+            _ if lookup.found.is_empty() => Err(status::NOT_FOUND),
+            _ => Ok(Reply::Found(std::mem::take(&mut lookup.found))),
         };
         self.finish(upcall, answer);
-    }
-
-    /// When [`time_passed`](Self::time_passed) is due.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
-        let due = |pending: &Pending| match pending {
-            Pending::Lookup(lookup) => lookup.again,
-            _ => None,
-        };
-        self.upcalls.values().filter_map(due).min()
-    }
-
-    /// Repeats the lookups that are due.
-    pub(crate) fn time_passed(&mut self, now: Duration) {
-        let is_due = |pending: &Pending| match pending {
-            Pending::Lookup(lookup) => lookup.again.is_some_and(|again| again <= now),
-            _ => false,
-        };
-        let due: Vec<u64> =
-            self.upcalls.iter().filter(|(_, pending)| is_due(pending)).map(|(upcall, _)| *upcall).collect();
-        due.into_iter().for_each(|upcall| self.look_up(upcall));
     }
 }
 

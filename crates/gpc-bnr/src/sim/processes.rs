@@ -29,7 +29,7 @@ impl World {
             None => Vec::new(),
         };
         if fails {
-            self.unfit.insert(group);
+            self.unfit.insert((group, layout.size()));
         }
         let at = self.now + self.moment();
         self.push_at(id, at, |run| Event::Checked(id, run, group, failed));
@@ -39,7 +39,7 @@ impl World {
         let ranks: Vec<Rank> = layout.ranks_on(id).collect();
         let group = layout.group;
         self.programs.know(&layout);
-        if self.unfit.contains(&group) {
+        if self.unfit.contains(&(group, layout.size())) {
             self.see(Seen::Left(format!("{group} is started, though a node cannot start its part")));
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };

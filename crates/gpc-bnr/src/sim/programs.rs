@@ -83,6 +83,8 @@ pub(super) struct Programs {
     random: Random,
     layouts: BTreeMap<GroupId, Layout>,
     minds: BTreeMap<Client, Mind>,
+    /// Whether the final test group has been requested.
+    probing: bool,
 }
 
 /// Values of a process's first argument.
@@ -98,6 +100,12 @@ fn one_in(random: &mut Random, times: u64) -> bool {
 
 pub(super) fn value(round: u32, member: Member) -> Vec<u8> {
     format!("{round} of {member}").into_bytes()
+}
+
+/// The data that a member brings to a fence: often none, sometimes many.
+fn brought(random: &mut Random, round: u32, member: Member) -> Vec<u8> {
+    let times = [0, 1, 1, 40][random.below(4) as usize];
+    format!("{round} of {member};").repeat(times).into_bytes()
 }
 
 /// The key that a member puts in this round only.
@@ -144,6 +152,7 @@ impl Programs {
             random: Random::new(seed ^ 77),
             layouts: BTreeMap::new(),
             minds: BTreeMap::new(),
+            probing: false,
         }
     }
 
@@ -213,6 +222,8 @@ impl Programs {
             count: 1 + count as u32,
             program: b"./a".to_vec(),
             args: args.iter().map(|arg| arg.to_vec()).collect(),
+            // Of any number, and of none.
+            info: if count % 2 == 1 { vec![("soft".into(), b"0:9".to_vec())] } else { Vec::new() },
             ..Spec::default()
         };
         let specs = if self.config.processes > 2 { 1 + self.random.below(2) } else { 1 };
@@ -242,7 +253,7 @@ impl Programs {
             12 => Request::Iterate(name),
             13 => Request::Deposit(pair),
             14 => Request::Withdraw(pair.key),
-            15 => Request::Lookup(pair.key),
+            15 => Request::Lookup { name: pair.key, wait: None },
             16 => Request::Free(group),
             17 => Request::Size(member.map_or(group, |member| member.group)),
             _ => Request::Get { database: own(group), key: b"given".to_vec() },
@@ -263,11 +274,18 @@ impl Programs {
             mind.waiting = None;
             mind.steps = VecDeque::from([Step::Ask(spawn)]);
         }
+        self.probing = true;
     }
 
     /// Whether a group is the final test group.
     pub(super) fn is_probe(&self, group: GroupId) -> bool {
         self.layouts.get(&group).is_some_and(is_probe)
+    }
+
+    /// Whether a kill of this group, by a process that is late, may be one of the final test group: a group without a
+    /// layout may become it.
+    fn may_be_probe(&self, group: GroupId) -> bool {
+        self.is_probe(group) || self.probing && !self.layouts.contains_key(&group)
     }
 
     fn probes(&self, layout: &Layout, member: Member) -> Vec<Step> {
@@ -383,7 +401,12 @@ impl Programs {
             let database = layout.database.clone();
             steps.push_back(Step::Ask(Request::Put { database, pair, advice: None }));
         }
-        steps.push_back(Step::Ask(Request::Fence { over, limit, tag }));
+        // Members with data and without them meet in one fence.
+        let brings = one_in(shared, 2) && !one_in(&mut self.random, 4);
+        steps.push_back(Step::Ask(match brings {
+            true => Request::Exchange { over, limit, tag, data: brought(&mut self.random, round, member) },
+            false => Request::Fence { over, limit, tag },
+        }));
         steps.push_back(Step::Read { round, of: some, own: member.group, keys: Keys::All });
     }
 
@@ -430,8 +453,7 @@ impl Programs {
             let Some(step) = self.minds.get_mut(&client).and_then(|mind| mind.steps.pop_front()) else {
                 break;
             };
-            // A process that is late must not kill the final test group.
-            if matches!(step, Step::Ask(Request::Kill(group)) | Step::Also(Request::Kill(group)) if self.is_probe(group))
+            if matches!(step, Step::Ask(Request::Kill(group)) | Step::Also(Request::Kill(group)) if self.may_be_probe(group))
             {
                 continue;
             }
@@ -466,7 +488,7 @@ impl Programs {
         let probe = self.layouts.get(&member.group).is_some_and(is_probe);
         match step {
             Step::Read { round, of, own: group, keys } => {
-                if matches!(mind.last, Some(Ok(Answer::Done))) {
+                if matches!(mind.last, Some(Ok(Answer::Done | Answer::Value(_)))) {
                     mind.read(round, &of, group, keys);
                 }
             }

@@ -45,8 +45,8 @@ pub(super) struct World {
     pub(super) links: Links,
     pub(super) lasting: Lasting,
     pub(super) lives: BTreeMap<Member, (Id, Life)>,
-    /// Groups with a node that cannot start its part.
-    pub(super) unfit: BTreeSet<GroupId>,
+    /// Groups with a node that cannot start its part, and their sizes: fewer processes may be started.
+    pub(super) unfit: BTreeSet<(GroupId, u32)>,
     pub(super) programs: Programs,
     pub(super) outputs: Outputs,
     /// The request that is being handled.
@@ -257,7 +257,8 @@ impl World {
             Event::Wakes(id, _, which) => self.wakes(id, which),
             Event::Killed(id, _, group, signal) => self.killed(id, group, signal),
             Event::Checked(id, _, group, failed) => {
-                self.input(id, Input::Checked { group, failed, port: None, pmix: PmixNeed::No });
+                let pmix = PmixNeed::No;
+                self.input(id, Input::Checked { group, failed, port: None, pmix, mpi: None });
             }
             Event::Started(id, _, group) => self.started(id, group),
             Event::Gone(id, _, client) => {

@@ -1,5 +1,5 @@
-//! Reads the shared libraries and the dynamic loader that an executable file names: the ELF entries `DT_NEEDED` and
-//! `PT_INTERP`.
+//! Reads the shared libraries, their folders and the dynamic loader that an executable file names: the ELF entries
+//! `DT_NEEDED`, `DT_RUNPATH` (or `DT_RPATH`) and `PT_INTERP`.
 //!
 //! The file is not trusted: every number is checked, and the bytes read are bounded. A file of another word size or
 //! byte order than this machine's yields nothing.
@@ -16,6 +16,9 @@ const DYNAMIC_MAX: u64 = 64 << 10;
 /// Most bytes of a name, the same as for file names.
 const NAME_MAX: usize = 255;
 
+/// Most bytes of a list of folders.
+const FOLDERS_MAX: usize = 16 << 10;
+
 /// Most libraries that are read.
 const NEEDED_MAX: usize = 1024;
 
@@ -25,6 +28,8 @@ const PT_DYNAMIC: u64 = 2;
 const PT_INTERP: u64 = 3;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
 
 /// The names in an executable file. Empty if the file is not an ELF file of this machine, or is damaged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -33,6 +38,8 @@ pub(super) struct Elf {
     pub(super) loader: Option<Vec<u8>>,
     /// Names of the libraries.
     pub(super) needed: Vec<Vec<u8>>,
+    /// The folders in which they are looked for first, with `$ORIGIN` as it stands.
+    pub(super) folders: Vec<Vec<u8>>,
 }
 
 /// A segment of the file, as a program header describes it.
@@ -47,9 +54,9 @@ struct Segment {
 pub(super) fn read(file: &File) -> Elf {
     let Some(segments) = segments(file) else { return Elf::default() };
     let of = |kind| segments.iter().find(move |segment| segment.kind == kind);
-    let loader = of(PT_INTERP).and_then(|segment| name(file, segment.offset));
-    let needed = of(PT_DYNAMIC).and_then(|dynamic| needed(file, dynamic, &segments));
-    Elf { loader, needed: needed.unwrap_or_default() }
+    let loader = of(PT_INTERP).and_then(|segment| text(file, segment.offset, NAME_MAX));
+    let linked = of(PT_DYNAMIC).and_then(|dynamic| linked(file, dynamic, &segments));
+    Elf { loader, ..linked.unwrap_or_default() }
 }
 
 fn segments(file: &File) -> Option<Vec<Segment>> {
@@ -76,7 +83,8 @@ fn segments(file: &File) -> Option<Vec<Segment>> {
         .collect()
 }
 
-fn needed(file: &File, dynamic: &Segment, segments: &[Segment]) -> Option<Vec<Vec<u8>>> {
+/// The names of the libraries, and the folders.
+fn linked(file: &File, dynamic: &Segment, segments: &[Segment]) -> Option<Elf> {
     let section = bytes(file, dynamic.offset, usize::try_from(dynamic.size.min(DYNAMIC_MAX)).ok()?)?;
     let entry = |entry: &[u8]| Some((number(entry, 0, 8)?, number(entry, 8, 8)?));
     let entries: Vec<(u64, u64)> = section.chunks_exact(16).filter_map(entry).collect();
@@ -87,13 +95,18 @@ fn needed(file: &File, dynamic: &Segment, segments: &[Segment]) -> Option<Vec<Ve
         segment.kind == PT_LOAD && inside.is_some_and(|inside| inside < segment.size)
     })?;
     let strings = load.offset.checked_add(strings - load.address)?;
+    let string = |at: u64, room| text(file, strings.checked_add(at)?, room);
     let wanted = entries.iter().filter(|(kind, _)| *kind == DT_NEEDED).take(NEEDED_MAX);
-    Some(wanted.filter_map(|(_, at)| name(file, strings.checked_add(*at)?)).collect())
+    let needed = wanted.filter_map(|(_, at)| string(*at, NAME_MAX)).collect();
+    let of = |wanted| entries.iter().find(move |(kind, _)| *kind == wanted);
+    let folders = of(DT_RUNPATH).or_else(|| of(DT_RPATH)).and_then(|(_, at)| string(*at, FOLDERS_MAX));
+    let folders = folders.map(|folders| folders.split(|byte| *byte == b':').map(<[u8]>::to_vec).collect());
+    Some(Elf { loader: None, needed, folders: folders.unwrap_or_default() })
 }
 
-/// A string that ends with a zero byte.
-fn name(file: &File, offset: u64) -> Option<Vec<u8>> {
-    let mut buffer = [0; NAME_MAX + 1];
+/// A string of at most this many bytes that ends with a zero byte.
+fn text(file: &File, offset: u64, room: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; room + 1];
     let count = file.read_at(&mut buffer, offset).ok()?;
     let end = buffer[..count].iter().position(|byte| *byte == 0)?;
     Some(buffer[..end].to_vec())

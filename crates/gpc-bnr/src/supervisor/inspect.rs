@@ -11,7 +11,7 @@ use chained_gpc::Shown;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::elf;
+use super::elf::{self, Elf};
 use crate::start_error::StartError;
 
 /// Bytes of a script's first line that the system reads.
@@ -32,8 +32,8 @@ pub(super) struct Inspected {
     pub(super) kind: Kind,
     /// Whether an interpreter executes it.
     pub(super) is_script: bool,
-    /// The libraries that it is linked with.
-    pub(super) needed: Vec<Vec<u8>>,
+    /// The libraries that it is linked with, and their folders.
+    pub(super) elf: Elf,
 }
 
 /// Checks the working directory of a process.
@@ -72,7 +72,7 @@ pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<
     let seen = seen_from(wdir, found);
     executable(&seen).map_err(|errno| missing(program, errno))?;
     // A file that may be executed but not read cannot be checked further.
-    let mut inspected = Inspected { kind: Kind::Executable, is_script: false, needed: Vec::new() };
+    let mut inspected = Inspected { kind: Kind::Executable, is_script: false, elf: Elf::default() };
     let Ok(file) = File::open(&seen) else { return Ok(inspected) };
     let mut line = [0; FIRST_LINE];
     let count = file.read_at(&mut line, 0).unwrap_or(0);
@@ -86,7 +86,7 @@ pub(super) fn file(program: &[u8], found: &Path, wdir: Option<&[u8]>) -> Result<
             let what = format!("it needs the dynamic loader {}", shown(loader));
             executes(loader, wdir, &what)?;
         }
-        inspected.needed = elf.needed;
+        inspected.elf = elf;
     } else if !start.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&0)) {
         inspected.kind = Kind::Plain;
     }

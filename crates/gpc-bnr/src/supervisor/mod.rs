@@ -50,6 +50,7 @@ mod killing;
 mod lookup;
 mod need;
 mod orders;
+mod own_pmix;
 mod passing;
 mod process;
 mod spawn;

@@ -2,13 +2,12 @@
 //! that its arguments name.
 
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::elf;
+use super::elf::{self, Elf};
 use super::inspect::{Inspected, Kind, executable, seen_from};
+use super::own_pmix::{opened, own_pmix};
 use crate::open_mpi;
 use crate::spec::PmixNeed;
 
@@ -30,6 +29,8 @@ pub(crate) struct ProgramFacts {
     pub(crate) mpich: Option<String>,
     /// Whether it needs a PMIx server.
     pub(crate) need: PmixNeed,
+    /// The libpmix that it brings along, if it needs a server.
+    pub(crate) own_pmix: Option<PathBuf>,
 }
 
 /// What is known of a program at this path, with these arguments.
@@ -39,23 +40,29 @@ pub(super) fn facts(
     args: &[Vec<u8>],
     wdir: Option<&[u8]>,
 ) -> ProgramFacts {
-    let mut facts = of_libraries(&inspected.needed);
-    let names = |arg: &Vec<u8>| {
-        let path = seen_from(wdir, Path::new(OsStr::from_bytes(arg)));
-        // To open a pipe or a device may wait, or do something. The file may be another one by then.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file =
-            executable(&path).ok().map(|()| OpenOptions::new().read(true).custom_flags(flags).open(path));
-        let needed = file.and_then(Result::ok).map(|file| elf::read(&file).needed);
-        needed.is_some_and(|needed| of_libraries(&needed).need == PmixNeed::Sure)
-    };
+    let mut facts = of_libraries(&inspected.elf.needed);
     let is_loader = inspected.kind == Kind::Plain || inspected.is_script || is_loader(found);
     // An argument may be a program to run, or one to copy.
-    let named = || args.iter().take(ARGUMENTS_MAX).any(|arg| arg.contains(&b'/') && names(arg));
-    if facts.need == PmixNeed::No && (is_loader || named()) {
-        facts.need = PmixNeed::Maybe;
+    let named = if facts.need == PmixNeed::No { named(args, wdir) } else { None };
+    if is_loader || named.is_some() {
+        facts.need = facts.need.max(PmixNeed::Maybe);
+    }
+    if facts.need != PmixNeed::No {
+        let own = own_pmix(&seen_from(wdir, found), &inspected.elf);
+        facts.own_pmix = own.or_else(|| named.and_then(|(path, elf)| own_pmix(&path, &elf)));
     }
     facts
+}
+
+/// The first argument that is the path of a program that surely needs a server.
+fn named(args: &[Vec<u8>], wdir: Option<&[u8]>) -> Option<(PathBuf, Elf)> {
+    let paths = args.iter().take(ARGUMENTS_MAX).filter(|arg| arg.contains(&b'/'));
+    let mut paths = paths.map(|arg| seen_from(wdir, Path::new(OsStr::from_bytes(arg))));
+    paths.find_map(|path| {
+        executable(&path).ok()?;
+        let elf = elf::read(&opened(&path)?);
+        (of_libraries(&elf.needed).need == PmixNeed::Sure).then_some((path, elf))
+    })
 }
 
 fn of_libraries(needed: &[Vec<u8>]) -> ProgramFacts {
@@ -67,8 +74,10 @@ fn of_libraries(needed: &[Vec<u8>]) -> ProgramFacts {
         None if mpich.is_none() && starts("libpmix.").is_some() => PmixNeed::Sure,
         None => PmixNeed::No,
     };
+    // Open MPI 1.10 has a library of this name as well, and is as little of one world with a later one.
+    let mpich = mpich.or_else(|| starts("libmpi.so.").filter(|_| open_mpi.is_none()));
     let mpich = mpich.map(|name| String::from_utf8_lossy(name).into_owned());
-    ProgramFacts { open_mpi, mpich, need }
+    ProgramFacts { open_mpi, mpich, need, own_pmix: None }
 }
 
 fn is_loader(path: &Path) -> bool {
@@ -95,6 +104,8 @@ mod tests {
         assert_eq!(of(&["libpmix.so.2"]).need, PmixNeed::Sure);
         let mpich = of(&["libmpich.so.12", "libpmix.so.2"]);
         assert_eq!((mpich.need, mpich.mpich.as_deref()), (PmixNeed::No, Some("libmpich.so.12")));
+        let mpich = of(&["libmpi.so.12"]);
+        assert_eq!((mpich.need, mpich.mpich.as_deref()), (PmixNeed::No, Some("libmpi.so.12")));
     }
 
     #[test]
@@ -114,7 +125,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RWXU;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let program = Inspected { kind: Kind::Executable, is_script: false, needed: Vec::new() };
+        let program = Inspected { kind: Kind::Executable, is_script: false, elf: Elf::default() };
         let args = [pipe.as_os_str().as_bytes().to_vec()];
         assert_eq!(facts(&program, Path::new("/bin/cat"), &args, None).need, PmixNeed::No);
     }
@@ -122,7 +133,7 @@ mod tests {
     #[test]
     fn scripts_and_arguments_count() {
         let this = std::env::current_exe().unwrap();
-        let inspected = |kind, is_script| Inspected { kind, is_script, needed: Vec::new() };
+        let inspected = |kind, is_script| Inspected { kind, is_script, elf: Elf::default() };
         let args = [this.as_os_str().as_bytes().to_vec(), b"/nowhere".to_vec()];
         let need = |inspected: &Inspected| facts(inspected, Path::new("/bin/timeout"), &args, None).need;
         assert_eq!(need(&inspected(Kind::Executable, false)), PmixNeed::No);

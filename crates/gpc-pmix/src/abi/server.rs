@@ -138,6 +138,24 @@ pub(crate) type ControlUpcall = unsafe extern "C" fn(
     *mut c_void,
 ) -> Status;
 
+/// `pmix_server_grp_fn_t`. The first argument is an enumeration.
+pub(crate) type GroupUpcall = unsafe extern "C" fn(
+    c_int,
+    *mut c_char,
+    *const Proc,
+    usize,
+    *const Info,
+    usize,
+    Option<InfoCallback>,
+    *mut c_void,
+) -> Status;
+
+/// `PMIX_GROUP_CONSTRUCT`
+pub(crate) const GROUP_CONSTRUCT: c_int = 0;
+
+/// `PMIX_GROUP_DESTRUCT`
+pub(crate) const GROUP_DESTRUCT: c_int = 1;
+
 /// Pointers in a [`Module`]. A library copies as many as its own `pmix_server_module_t` has: 28 in version 4.2.2, 34 in
 /// version 6.
 pub(crate) const MODULE_POINTERS: usize = 64;
@@ -163,10 +181,17 @@ pub(crate) struct Module {
     /// From `query` to `allocate`.
     pub(crate) null_before_control: [Option<OpCallback>; 4],
     pub(crate) job_control: Option<ControlUpcall>,
-    /// From `monitor` to `fabric`.
-    pub(crate) null_after_control: [Option<OpCallback>; 7],
+    /// From `monitor` to `push_stdin`.
+    pub(crate) null_after_control: [Option<OpCallback>; 5],
+    pub(crate) late: LateUpcalls,
+}
+
+/// The end of a [`Module`]: what version 4 has added, and room for later versions.
+#[repr(C)]
+pub(crate) struct LateUpcalls {
+    pub(crate) group: Option<GroupUpcall>,
+    pub(crate) fabric: Option<OpCallback>,
     pub(crate) client_connected2: Option<Client2Upcall>,
-    /// Of later versions.
     pub(crate) null_at_end: [Option<OpCallback>; MODULE_POINTERS - 28],
 }
 

@@ -96,9 +96,27 @@ int main(void) {
 }
 "#;
 
+/// The places of the functions of a server.
+fn slots() -> Vec<(&'static str, usize)> {
+    use super::server::Module;
+    macro_rules! places {
+        ($($slot:ident)*) => { vec![$((concat!("module.", stringify!($slot)), offset_of!(Module, $slot))),*] };
+    }
+    places!(
+        client_connected client_finalized abort fence_nb direct_modex publish lookup unpublish spawn connect
+        disconnect register_events deregister_events listener notify_event job_control
+    )
+    .into_iter()
+    .chain([
+        ("module.group", offset_of!(Module, late.group)),
+        ("module.fabric", offset_of!(Module, late.fabric)),
+        ("module.client_connected2", offset_of!(Module, late.client_connected2)),
+    ])
+    .collect()
+}
+
 /// The numbers and offsets of the server side.
 fn server() -> Vec<String> {
-    use super::server::Module;
     let numbers = [
         ("sizeof byte_object", size_of::<ByteObject>()),
         ("byte_object.bytes", offset_of!(ByteObject, bytes)),
@@ -119,13 +137,6 @@ fn server() -> Vec<String> {
         ("app.maxprocs", offset_of!(App, count)),
         ("app.info", offset_of!(App, info)),
         ("app.ninfo", offset_of!(App, info_size)),
-        ("module.client_finalized", offset_of!(Module, client_finalized)),
-        ("module.fence_nb", offset_of!(Module, fence_nb)),
-        ("module.spawn", offset_of!(Module, spawn)),
-        ("module.deregister_events", offset_of!(Module, deregister_events)),
-        ("module.notify_event", offset_of!(Module, notify_event)),
-        ("module.job_control", offset_of!(Module, job_control)),
-        ("module.client_connected2", offset_of!(Module, client_connected2)),
         ("INFO_REQD", INFO_REQUIRED as usize),
         ("RANGE_CUSTOM", RANGE_CUSTOM.into()),
         ("ERROR", ERROR.cast_unsigned() as usize),
@@ -133,8 +144,10 @@ fn server() -> Vec<String> {
         ("NOT_FOUND", NOT_FOUND.cast_unsigned() as usize),
         ("NOT_SUPPORTED", NOT_SUPPORTED.cast_unsigned() as usize),
         ("OPERATION_SUCCEEDED", OPERATION_SUCCEEDED.cast_unsigned() as usize),
+        ("GROUP_CONSTRUCT", server::GROUP_CONSTRUCT.cast_unsigned() as usize),
+        ("GROUP_DESTRUCT", server::GROUP_DESTRUCT.cast_unsigned() as usize),
     ];
-    let numbers = numbers.into_iter().chain(kinds());
+    let numbers = numbers.into_iter().chain(kinds()).chain(slots());
     numbers.map(|(name, number)| format!("{name} {number}")).collect()
 }
 
@@ -202,29 +215,40 @@ static int (*setup_fork)(const pmix_proc_t *, char ***) = PMIx_server_setup_fork
 static int (*request)(const pmix_proc_t *, void (*)(int, char *, size_t, void *), void *) = PMIx_server_dmodex_request;
 static int (*notify)(int, const pmix_proc_t *, unsigned char, const pmix_info_t *, size_t, void (*)(int, void *),
                      void *) = PMIx_Notify_event;
-static int fence(const pmix_proc_t *procs, size_t count, const pmix_info_t *info, size_t infos, char *data, size_t size,
-                 void (*callback)(int, const char *, size_t, void *, void (*)(void *), void *), void *caller) {
-    (void)procs, (void)count, (void)info, (void)infos, (void)data, (void)size, (void)callback, (void)caller;
-    return 0;
-}
-static int lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t *info, size_t infos,
-                  void (*callback)(int, pmix_pdata_t *, size_t, void *), void *caller) {
-    (void)proc, (void)keys, (void)info, (void)infos, (void)callback, (void)caller;
-    return 0;
-}
-static int spawn(const pmix_proc_t *proc, const pmix_info_t *info, size_t infos, const pmix_app_t *apps, size_t count,
-                 void (*callback)(int, char *, void *), void *caller) {
-    (void)proc, (void)info, (void)infos, (void)apps, (void)count, (void)callback, (void)caller;
-    return 0;
-}
-static int job_control(const pmix_proc_t *proc, const pmix_proc_t *targets, size_t count, const pmix_info_t *info,
-                       size_t infos, void (*callback)(int, pmix_info_t *, size_t, void *, void (*)(void *), void *),
-                       void *caller) {
-    (void)proc, (void)targets, (void)count, (void)info, (void)infos, (void)callback, (void)caller;
-    return 0;
-}
+typedef void (*op)(int, void *);
+typedef void (*release)(void *);
+typedef void (*modex)(int, const char *, size_t, void *, release, void *);
+typedef void (*infos)(int, pmix_info_t *, size_t, void *, release, void *);
+typedef void (*found)(int, pmix_pdata_t *, size_t, void *);
+typedef void (*spawned)(int, char *, void *);
+/* Each slot that is used takes a function of the type that this crate declares for it. */
+static struct {
+    int (*client)(const pmix_proc_t *, void *, op, void *);
+    int (*client2)(const pmix_proc_t *, void *, pmix_info_t *, size_t, op, void *);
+    int (*abort)(const pmix_proc_t *, void *, int, const char *, pmix_proc_t *, size_t, op, void *);
+    int (*fence)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t, char *, size_t, modex, void *);
+    int (*fetch)(const pmix_proc_t *, const pmix_info_t *, size_t, modex, void *);
+    int (*publish)(const pmix_proc_t *, const pmix_info_t *, size_t, op, void *);
+    int (*lookup)(const pmix_proc_t *, char **, const pmix_info_t *, size_t, found, void *);
+    int (*unpublish)(const pmix_proc_t *, char **, const pmix_info_t *, size_t, op, void *);
+    int (*spawn)(const pmix_proc_t *, const pmix_info_t *, size_t, const pmix_app_t *, size_t, spawned, void *);
+    int (*connect)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t, op, void *);
+    int (*register_events)(int *, size_t, const pmix_info_t *, size_t, op, void *);
+    int (*deregister_events)(int *, size_t, op, void *);
+    int (*event)(int, const pmix_proc_t *, unsigned char, pmix_info_t *, size_t, op, void *);
+    int (*control)(const pmix_proc_t *, const pmix_proc_t *, size_t, const pmix_info_t *, size_t, infos, void *);
+    int (*group)(pmix_group_operation_t, char *, const pmix_proc_t *, size_t, const pmix_info_t *, size_t, infos,
+                 void *);
+} ours;
 int main(void) {
-    pmix_server_module_t module = {.fence_nb = fence, .lookup = lookup, .spawn = spawn, .job_control = job_control};
+    pmix_server_module_t module = {
+        .client_connected = ours.client, .client_finalized = ours.client, .abort = ours.abort,
+        .fence_nb = ours.fence, .direct_modex = ours.fetch, .publish = ours.publish, .lookup = ours.lookup,
+        .unpublish = ours.unpublish, .spawn = ours.spawn, .connect = ours.connect, .disconnect = ours.connect,
+        .register_events = ours.register_events, .deregister_events = ours.deregister_events,
+        .notify_event = ours.event, .job_control = ours.control,
+        .group = ours.group, .client_connected2 = ours.client2,
+    };
     (void)module;
     NUMBER("sizeof byte_object", sizeof(pmix_byte_object_t));
     NUMBER("byte_object.bytes", offsetof(pmix_byte_object_t, bytes));
@@ -245,13 +269,6 @@ int main(void) {
     NUMBER("app.maxprocs", offsetof(pmix_app_t, maxprocs));
     NUMBER("app.info", offsetof(pmix_app_t, info));
     NUMBER("app.ninfo", offsetof(pmix_app_t, ninfo));
-    NUMBER("module.client_finalized", offsetof(pmix_server_module_t, client_finalized));
-    NUMBER("module.fence_nb", offsetof(pmix_server_module_t, fence_nb));
-    NUMBER("module.spawn", offsetof(pmix_server_module_t, spawn));
-    NUMBER("module.deregister_events", offsetof(pmix_server_module_t, deregister_events));
-    NUMBER("module.notify_event", offsetof(pmix_server_module_t, notify_event));
-    NUMBER("module.job_control", offsetof(pmix_server_module_t, job_control));
-    NUMBER("module.client_connected2", offsetof(pmix_server_module_t, client_connected2));
     NUMBER("INFO_REQD", PMIX_INFO_REQD);
     NUMBER("RANGE_CUSTOM", PMIX_RANGE_CUSTOM);
     STATUS("ERROR", PMIX_ERROR);
@@ -259,6 +276,8 @@ int main(void) {
     STATUS("NOT_FOUND", PMIX_ERR_NOT_FOUND);
     STATUS("NOT_SUPPORTED", PMIX_ERR_NOT_SUPPORTED);
     STATUS("OPERATION_SUCCEEDED", PMIX_OPERATION_SUCCEEDED);
+    NUMBER("GROUP_CONSTRUCT", PMIX_GROUP_CONSTRUCT);
+    NUMBER("GROUP_DESTRUCT", PMIX_GROUP_DESTRUCT);
     NUMBER("PROC", PMIX_PROC);
     NUMBER("INFO", PMIX_INFO);
     NUMBER("BYTE_OBJECT", PMIX_BYTE_OBJECT);
@@ -297,13 +316,38 @@ int main(void) {
     NUMBER("LOCTYPE", PMIX_LOCTYPE);
     NUMBER("COMPRESSED_BYTE_OBJECT", PMIX_COMPRESSED_BYTE_OBJECT);
     NUMBER("PROC_NSPACE", PMIX_PROC_NSPACE);
+    NUMBER("module.client_connected", offsetof(pmix_server_module_t, client_connected));
+    NUMBER("module.client_finalized", offsetof(pmix_server_module_t, client_finalized));
+    NUMBER("module.abort", offsetof(pmix_server_module_t, abort));
+    NUMBER("module.fence_nb", offsetof(pmix_server_module_t, fence_nb));
+    NUMBER("module.direct_modex", offsetof(pmix_server_module_t, direct_modex));
+    NUMBER("module.publish", offsetof(pmix_server_module_t, publish));
+    NUMBER("module.lookup", offsetof(pmix_server_module_t, lookup));
+    NUMBER("module.unpublish", offsetof(pmix_server_module_t, unpublish));
+    NUMBER("module.spawn", offsetof(pmix_server_module_t, spawn));
+    NUMBER("module.connect", offsetof(pmix_server_module_t, connect));
+    NUMBER("module.disconnect", offsetof(pmix_server_module_t, disconnect));
+    NUMBER("module.register_events", offsetof(pmix_server_module_t, register_events));
+    NUMBER("module.deregister_events", offsetof(pmix_server_module_t, deregister_events));
+    NUMBER("module.listener", offsetof(pmix_server_module_t, listener));
+    NUMBER("module.notify_event", offsetof(pmix_server_module_t, notify_event));
+    NUMBER("module.job_control", offsetof(pmix_server_module_t, job_control));
+    NUMBER("module.group", offsetof(pmix_server_module_t, group));
+    NUMBER("module.fabric", offsetof(pmix_server_module_t, fabric));
+    NUMBER("module.client_connected2", offsetof(pmix_server_module_t, client_connected2));
     return !(init && finalize && register_nspace && deregister_nspace && register_client && deregister_client
              && setup_fork && request && notify);
 }
 "#;
 
-/// The directory of the headers: as pkg-config reports it, or one of Debian's.
+/// A directory with the headers of another version, which may need the library of that version.
+const HEADERS: &str = "GPC_TEST_PMIX_HEADERS";
+
+/// The directory of the headers: as the variable or pkg-config reports it, or one of Debian's.
 fn headers() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os(HEADERS) {
+        return Some(given.into());
+    }
     let said = Command::new("pkg-config").args(["--variable=includedir", "pmix"]).output().ok();
     let said = said.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     let of_each = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
@@ -361,7 +405,8 @@ fn the_layout_of_the_server_is_the_one_that_was_written_down() {
     let places = [
         offset_of!(Module, notify_event),
         offset_of!(Module, job_control),
-        offset_of!(Module, client_connected2),
+        offset_of!(Module, late.group),
+        offset_of!(Module, late.client_connected2),
     ];
-    assert_eq!(places.map(|place| place / pointer), [14, 19, 27]);
+    assert_eq!(places.map(|place| place / pointer), [14, 19, 25, 27]);
 }

@@ -15,7 +15,7 @@ use super::protocol_error::ProtocolError;
 pub const FRAME_MAX: usize = 64 << 20;
 
 /// The first frame of a helper. The last number changes with the format of the frames.
-const HELLO: &str = concat!("gpc-pmix-server ", env!("CARGO_PKG_VERSION"), " 1");
+const HELLO: &str = concat!("gpc-pmix-server ", env!("CARGO_PKG_VERSION"), " 3");
 
 /// The beginning of the hello of any version.
 const HELLO_PREFIX: &str = "gpc-pmix-server ";

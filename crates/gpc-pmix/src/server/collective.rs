@@ -1,12 +1,12 @@
-//! Collective calls that cannot be told to the node as they are. No I/O.
+//! Collective calls that cannot be told to the node as they are, or need not be. No I/O.
 
-use super::orders::{Info, LOCAL_STATUS, Upcall, Value};
+use super::orders::{Info, LOCAL_ONLY, LOCAL_STATUS, Upcall, Value};
 use crate::abi::Status;
 
 /// The same call without its data and with the mark that it fails: the node enters it as failed, so that the other
 /// nodes do not wait for it. `None` if the call is not collective.
 pub(super) fn as_failed(upcall: &Upcall, status: Status) -> Option<Upcall> {
-    let info = vec![Info { key: LOCAL_STATUS.into(), value: Value::status(status) }];
+    let info = vec![Info::new(LOCAL_STATUS, Value::status(status))];
     match upcall {
         Upcall::Fence { processes, .. } => {
             Some(Upcall::Fence { processes: processes.clone(), data: Vec::new(), info })
@@ -15,8 +15,18 @@ pub(super) fn as_failed(upcall: &Upcall, status: Status) -> Option<Upcall> {
         Upcall::Disconnect { processes, .. } => {
             Some(Upcall::Disconnect { processes: processes.clone(), info })
         }
+        Upcall::Group { constructs, name, processes, .. } => {
+            let (constructs, name, processes) = (*constructs, name.clone(), processes.clone());
+            Some(Upcall::Group { constructs, name, processes, info })
+        }
         _ => None,
     }
+}
+
+/// Whether a group ends whose members are all on this node. Other nodes do not know the group.
+pub(super) fn is_local_destruct(upcall: &Upcall) -> bool {
+    let Upcall::Group { constructs: false, info, .. } = upcall else { return false };
+    info.iter().any(|info| info.key == LOCAL_ONLY && info.value.bytes.iter().all(|byte| *byte != 0))
 }
 
 #[cfg(test)]
@@ -33,7 +43,7 @@ mod tests {
         let processes = vec![Process { namespace: "job".into(), rank: ALL }];
         let fence =
             |length| Upcall::Fence { processes: processes.clone(), data: vec![7; length], info: Vec::new() };
-        let info = vec![Info { key: LOCAL_STATUS.into(), value: Value::status(-29) }];
+        let info = vec![Info::new(LOCAL_STATUS, Value::status(-29))];
         let failed = as_failed(&fence(9), -29).unwrap();
         assert_eq!(
             failed,
@@ -61,7 +71,27 @@ mod tests {
         assert_eq!(connect, Some(Upcall::Connect { processes: processes.clone(), info: info.clone() }));
         let disconnect =
             as_failed(&Upcall::Disconnect { processes: processes.clone(), info: Vec::new() }, -29);
-        assert_eq!(disconnect, Some(Upcall::Disconnect { processes: processes.clone(), info }));
+        assert_eq!(disconnect, Some(Upcall::Disconnect { processes: processes.clone(), info: info.clone() }));
+        let group =
+            |info| Upcall::Group { constructs: true, name: "g".into(), processes: processes.clone(), info };
+        assert_eq!(
+            as_failed(&group(vec![Info::new("pmix.grp.endpt", Value::text("data"))]), -29),
+            Some(group(info))
+        );
         assert_eq!(as_failed(&Upcall::Finalized(processes[0].clone()), -29), None);
+    }
+
+    /// libpmix 5.0.11 calls up twice for a group that ends on one node, unless it is done at once.
+    #[test]
+    fn a_group_that_ends_on_one_node_is_done_at_once() {
+        let local = |flag| vec![Info::new(LOCAL_STATUS, Value::status(0)), Info::new("pmix.grp.lcl", flag)];
+        let group = |constructs, info| {
+            let processes = vec![Process { namespace: "job".into(), rank: 1 }];
+            Upcall::Group { constructs, name: "g".into(), processes, info }
+        };
+        assert!(is_local_destruct(&group(false, local(Value::boolean(true)))));
+        assert!(!is_local_destruct(&group(false, local(Value::boolean(false)))));
+        assert!(!is_local_destruct(&group(true, local(Value::boolean(true)))));
+        assert!(!is_local_destruct(&group(false, Vec::new())));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
@@ -38,17 +39,18 @@ struct Helper {
     jobs: u32,
 }
 
-/// Runs a PMIx server until the node closes the socket. `host` is the name of this node in all jobs.
+/// Runs a PMIx server until the node closes the socket. `host` is the name of this node in all jobs, and `own` the
+/// libpmix of their programs.
 ///
 /// # Errors
 /// The socket fails, or its bytes are invalid.
-pub(super) fn serve(socket: OwnedFd, host: &str) -> io::Result<()> {
+pub(super) fn serve(socket: OwnedFd, host: &str, own: Option<&Path>) -> io::Result<()> {
     let mut socket = File::from(socket);
     let outbox = Arc::new(Outbox::new());
     let (queue, writing) = (Arc::clone(&outbox), socket.try_clone()?);
     let writer =
         thread::Builder::new().name("gpc-pmix-out".to_owned()).spawn(move || queue.write_to(writing))?;
-    let (result, limit) = match start(host, &outbox) {
+    let (result, limit) = match start(host, own, &outbox) {
         Ok(mut helper) => {
             helper.tell(&Event::Ready(helper.server.version().to_owned()));
             let result = helper.read_orders(&mut socket);
@@ -67,11 +69,11 @@ pub(super) fn serve(socket: OwnedFd, host: &str) -> io::Result<()> {
     result
 }
 
-fn start(host: &str, outbox: &Arc<Outbox>) -> Result<Helper, String> {
+fn start(host: &str, own: Option<&Path>, outbox: &Arc<Outbox>) -> Result<Helper, String> {
     remove_leftovers();
     let folder = SessionFolder::create()
         .map_err(|error| format!("creating a session folder in /dev/shm and /tmp: {error}"))?;
-    let server = Libpmix::start(folder.path(), host, outbox)?;
+    let server = Libpmix::start(folder.path(), host, own, outbox)?;
     Ok(Helper {
         server,
         host: host.to_owned(),

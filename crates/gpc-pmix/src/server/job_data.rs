@@ -20,6 +20,7 @@ struct Place {
     rank: u32,
     node: u32,
     local_rank: u16,
+    node_rank: u16,
     application: u32,
     application_rank: u32,
 }
@@ -155,7 +156,7 @@ fn process(job: &Job, place: &Place, nodes: &[&NodeRanks], folders: &JobFolders)
         info("pmix.nodeid", Value::uint32(place.node)),
         info("pmix.hname", Value::text(host)),
         info("pmix.lrank", Value::uint16(place.local_rank)),
-        info("pmix.nrank", Value::uint16(place.local_rank)),
+        info("pmix.nrank", Value::uint16(place.node_rank)),
         info("pmix.spawned", Value::boolean(job.parent.is_some())),
         info("pmix.reinc", Value::uint32(0)),
     ];
@@ -174,6 +175,8 @@ fn places(job: &Job, nodes: &[&NodeRanks]) -> Vec<Place> {
             rank,
             node: index,
             local_rank,
+            // The numbers begin again: those of long ago are free.
+            node_rank: (node.before as u16).wrapping_add(local_rank),
             application: 0,
             application_rank: 0,
         }));
@@ -223,7 +226,7 @@ fn count(length: usize) -> u32 {
 }
 
 fn info(key: &str, value: Value) -> Info {
-    Info { key: key.to_owned(), value }
+    Info::new(key, value)
 }
 
 fn array(key: &str, infos: Vec<Info>) -> Info {

@@ -24,22 +24,24 @@ mod values;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 pub use codec::{Events, FRAME_MAX, TooLong, encode_order};
 pub use folder::remove_leftovers;
 pub use orders::{
-    ALL, Answer, Application, Event, Info, Job, LOCAL_STATUS, NodeRanks, Order, Process, Upcall, Value,
-    Variables,
+    ALL, Answer, Application, Event, Info, Job, LOCAL_ONLY, LOCAL_STATUS, NodeRanks, Order, Process, Upcall,
+    Value, Variables,
 };
 pub use protocol_error::ProtocolError;
 pub use values::Items;
 
 /// Runs a PMIx server in this process, until the node closes the socket. `host` is the name of this node in all jobs.
+/// `own` is the libpmix that the programs bring, which is used instead of the system's if it has a known version.
 ///
 /// # Errors
 /// This process has more than one thread, the socket fails, or its bytes are invalid. If libpmix cannot be used, the
 /// node receives [`Event::Failed`].
-pub fn run(socket: OwnedFd, host: &str) -> io::Result<()> {
+pub fn run(socket: OwnedFd, host: &str, own: Option<&Path>) -> io::Result<()> {
     native::libpmix::set_variables()?;
-    helper::serve(socket, host)
+    helper::serve(socket, host, own)
 }

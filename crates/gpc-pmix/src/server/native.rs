@@ -1,6 +1,7 @@
 //! The server side of libpmix: its calls, its upcalls, and their arguments.
 
 mod copied;
+mod facts;
 mod lent;
 pub(super) mod libpmix;
 mod replies;

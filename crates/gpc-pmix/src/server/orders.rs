@@ -31,6 +31,15 @@ pub struct Info {
     pub key: String,
     /// The value.
     pub value: Value,
+    /// A directive that must be obeyed, or the call fails (`PMIX_INFO_REQD`).
+    pub required: bool,
+}
+
+impl Info {
+    /// A pair that is not required.
+    pub fn new(key: impl Into<String>, value: Value) -> Info {
+        Info { key: key.into(), value, required: false }
+    }
 }
 
 /// The processes of a namespace on one node.
@@ -40,6 +49,8 @@ pub struct NodeRanks {
     pub host: String,
     /// Their ranks, in ascending order.
     pub ranks: Vec<u32>,
+    /// One above the largest node rank (`PMIX_NODE_RANK`) of the live groups there: that of the first process.
+    pub before: u32,
 }
 
 /// All that the server tells about a job (`PMIx_server_register_nspace`).
@@ -136,6 +147,8 @@ pub enum Answer {
     Found(Vec<(Process, Info)>),
     /// The namespace of the spawned job.
     Spawned(String),
+    /// The reply to a construct of a group.
+    Facts(Vec<Info>),
 }
 
 /// Variables of an environment: names and values.
@@ -180,9 +193,12 @@ pub enum Event {
     },
 }
 
-/// A directive of [`Upcall::Fence`], [`Upcall::Connect`] and [`Upcall::Disconnect`]: a status other than 0 means that
-/// the call fails at all nodes. libpmix sets it if a local member is lost.
+/// A directive of [`Upcall::Fence`], [`Upcall::Connect`], [`Upcall::Disconnect`] and [`Upcall::Group`]: a status other
+/// than 0 means that the call fails at all nodes. libpmix sets it if a local member is lost.
 pub const LOCAL_STATUS: &str = "pmix.loc.col.st";
+
+/// A directive of [`Upcall::Group`]: all members of the group are on this node.
+pub const LOCAL_ONLY: &str = "pmix.grp.lcl";
 
 /// A request or a report of a process (`pmix_server_module_t`).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -266,6 +282,17 @@ pub enum Upcall {
         /// The set.
         processes: Vec<Process>,
         /// Directives.
+        info: Vec<Info>,
+    },
+    /// All local members of a set construct a group of PMIx, answered by [`Answer::Facts`], or destruct one.
+    Group {
+        /// Whether it is constructed.
+        constructs: bool,
+        /// Its name.
+        name: String,
+        /// The set.
+        processes: Vec<Process>,
+        /// Directives, and what the local members give to the others.
         info: Vec<Info>,
     },
     /// Controls processes: kill, signal, terminate.

@@ -40,6 +40,16 @@ impl Value {
         Value { kind: abi::UINT32, bytes: value.to_le_bytes().to_vec() }
     }
 
+    /// A size (`PMIX_SIZE`).
+    pub fn size(value: u64) -> Value {
+        Value { kind: abi::SIZE, bytes: value.to_le_bytes().to_vec() }
+    }
+
+    /// A byte object (`PMIX_BYTE_OBJECT`).
+    pub fn object(bytes: Vec<u8>) -> Value {
+        Value { kind: abi::BYTE_OBJECT, bytes }
+    }
+
     /// A status (`PMIX_STATUS`).
     pub(super) fn status(status: abi::Status) -> Value {
         Value { kind: abi::STATUS, bytes: status.to_le_bytes().to_vec() }
@@ -55,6 +65,12 @@ impl Value {
         let mut bytes = process.rank.to_le_bytes().to_vec();
         bytes.extend_from_slice(process.namespace.as_bytes());
         Value { kind: abi::PROC, bytes }
+    }
+
+    /// An array of processes (`PMIX_DATA_ARRAY` of `PMIX_PROC`).
+    pub fn processes(processes: &[Process]) -> Value {
+        let items = processes.iter().map(|process| Value::process(process).bytes);
+        Value::array(&Items::Others(abi::PROC, items.collect()))
     }
 
     /// An array (`PMIX_DATA_ARRAY`).
@@ -151,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(value.as_number(), Some(number), "{value:?}");
         }
-        let info = |key: &str, value| Info { key: key.into(), value };
+        let info = |key: &str, value| Info::new(key, value);
         let inner = Items::Infos(vec![info("a", Value::rank(1)), info("b", Value::text("x"))]);
         let outer = Items::Infos(vec![info("c", Value::array(&inner))]);
         assert_eq!(Value::array(&outer).as_items(), Some(outer));

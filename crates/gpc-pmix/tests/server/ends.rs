@@ -6,7 +6,7 @@ use std::process::Command;
 
 use gpc_pmix::server::{Event, Order, Process, Upcall, remove_leftovers};
 
-use crate::node::{World, refusal, wait};
+use crate::node::{World, first_event, refusal, wait};
 use crate::open_mpi::program;
 
 /// The session folders of a process.
@@ -108,10 +108,8 @@ fn a_library_that_is_missing_or_unknown_is_refused_with_what_to_do() {
     fs::write(&library, "no library").unwrap();
     let why = refusal(folder.path(), &[]);
     assert!(why.contains("libpmix.so.2") && why.contains("install PMIx (Debian: libpmix2)"), "{why}");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in/libpmix.c");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        return println!("skipped: needs a C compiler");
+    if stand_in(folder.path()).is_none() {
+        return;
     }
     for version in ["PMIx 3.2.3", "OpenPMIx 7.0.0", ""] {
         let why = refusal(folder.path(), &[("STUB_VERSION", version)]);
@@ -121,4 +119,38 @@ fn a_library_that_is_missing_or_unknown_is_refused_with_what_to_do() {
     // Asked for, it is used: and has no server.
     let why = refusal(folder.path(), &[("STUB_VERSION", "OpenPMIx 7.0.0"), ("GPC_PMIX_ANY_VERSION", "1")]);
     assert!(why.contains("has no PMIx_server_init"), "{why}");
+}
+
+/// Groups of PMIx of Open MPI 5 failed with the libpmix 4 of the system, though Open MPI has brought a newer one.
+#[test]
+fn the_library_of_the_programs_counts_if_its_version_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = stand_in(folder.path()) else { return };
+    let own = ["one", library.to_str().unwrap()];
+    let why = |event| match event {
+        Event::Failed(why) => why,
+        _ => String::new(),
+    };
+    let known = why(first_event(&own, &[("STUB_VERSION", "OpenPMIx 5.0.11")]));
+    assert!(known.contains("has no PMIx_server_init"), "{known}");
+    // Otherwise it is unloaded: that of the system has the same name.
+    for arguments in [&own[..], &["one", "/none/libpmix.so.2"]] {
+        assert!(!why(first_event(arguments, &[("STUB_VERSION", "OpenPMIx 7.0.0")])).contains("7.0.0"));
+    }
+}
+
+/// The stand-in for libpmix, compiled into a folder.
+fn stand_in(folder: &Path) -> Option<PathBuf> {
+    let library = folder.join("libpmix.so.2");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in/libpmix.c");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", "-o"])
+        .arg(&library)
+        .arg(source)
+        .status();
+    if compiled.is_ok_and(|status| status.success()) {
+        return Some(library);
+    }
+    println!("skipped: needs a C compiler");
+    None
 }

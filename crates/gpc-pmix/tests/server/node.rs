@@ -123,8 +123,9 @@ impl World {
         parent: Option<Process>,
     ) {
         let nodes = hosts.iter().zip(spread);
-        let nodes: Vec<NodeRanks> =
-            nodes.map(|(host, ranks)| NodeRanks { host: (*host).to_owned(), ranks: ranks.clone() }).collect();
+        let nodes: Vec<NodeRanks> = nodes
+            .map(|(host, ranks)| NodeRanks { host: (*host).to_owned(), ranks: ranks.clone(), before: 0 })
+            .collect();
         let size = nodes.iter().map(|node| node.ranks.len()).sum::<usize>();
         let size = u32::try_from(size).unwrap();
         for node in 0..self.helpers.len() {
@@ -363,9 +364,19 @@ const FETCH: u64 = 1000;
 
 /// The reason why a helper with the libpmix of a folder and these variables cannot work.
 pub(crate) fn refusal(library: &Path, variables: &[(&str, &str)]) -> String {
+    let variables = [&[("LD_LIBRARY_PATH", library.to_str().unwrap())], variables].concat();
+    match first_event(&[], &variables) {
+        Event::Failed(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The first event of a helper with these arguments and variables, whose node goes at once.
+pub(crate) fn first_event(arguments: &[&str], variables: &[(&str, &str)]) -> Event {
     let (own, other) = UnixStream::pair().unwrap();
+    own.shutdown(std::net::Shutdown::Write).unwrap();
     let mut command = Command::new(helper_program());
-    command.env("LD_LIBRARY_PATH", library).envs(variables.iter().copied());
+    command.args(arguments).envs(variables.iter().copied());
     let mut child = command.stdin(Stdio::from(OwnedFd::from(other))).spawn().unwrap();
     // The command holds the other end of the socket.
     drop(command);
@@ -373,10 +384,7 @@ pub(crate) fn refusal(library: &Path, variables: &[(&str, &str)]) -> String {
     (&own).read_to_end(&mut bytes).unwrap();
     events.push(&bytes);
     assert!(wait(&mut child).success());
-    match events.next_event() {
-        Ok(Some(Event::Failed(why))) => why,
-        other => panic!("{other:?}"),
-    }
+    events.next_event().unwrap().unwrap()
 }
 
 /// Waits for a process within the limit.

@@ -105,7 +105,7 @@ fn a_death_that_the_node_reports_reaches_the_processes_that_listen() {
     world.serve_until("both nodes are at a fence", |world| {
         world.upcalls.iter().filter(|upcall| matches!(upcall, Upcall::Fence { .. })).count() == 2
     });
-    let info = vec![Info { key: "pmix.evproc".into(), value: Value::process(&dead) }];
+    let info = vec![Info::new("pmix.evproc", Value::process(&dead))];
     for node in 0..2 {
         let (source, info) = (dead.clone(), info.clone());
         world.order(node, &Order::Notify { code: PROCESS_ABORTED, source, to: "job".into(), info });

@@ -128,7 +128,9 @@ impl Node {
                 self.names.insert(pair.key, pair.value);
                 Ok(Answer::Done)
             }
-            Request::Lookup(name) => self.names.get(&name).cloned().map(Answer::Value).ok_or_else(missing),
+            Request::Lookup { name, .. } => {
+                self.names.get(&name).cloned().map(Answer::Value).ok_or_else(missing)
+            }
             Request::Withdraw(name) => self.names.remove(&name).map(|_| Answer::Done).ok_or_else(missing),
             Request::Create(None) => Ok(Answer::Name("kvs_0011223344556677_n1".into())),
             Request::Databases => Ok(Answer::Names(vec!["kvs_0011223344556677_3".into()])),

@@ -1,7 +1,9 @@
 //! Tests of the translation between upcalls of PMIx and requests of the domain.
 
+mod group;
 mod model;
 mod names_published;
+mod required;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +17,7 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::request::{Answer, Client, Request};
-use crate::spec::{Block, Layout, OnDeath, PmixPlan, Readers, Spec};
-
-const NOW: Duration = Duration::ZERO;
+use crate::spec::{Block, Layout, OnDeath, PmixHost, PmixPlan, Readers, Spec};
 
 fn layout(group: u32, on_death: OnDeath) -> Arc<Layout> {
     let block = |node, spec, first, count| Block { node, spec, first, count };
@@ -30,8 +30,12 @@ fn layout(group: u32, on_death: OnDeath) -> Arc<Layout> {
         on_death,
         preputs: Vec::new(),
         input: Readers::None,
-        pmix: Some(PmixPlan { required: true, hosts: vec![(5, "five".into()), (7, "seven".into())] }),
+        pmix: Some(PmixPlan { required: true, hosts: vec![host(5, "five", 9), host(7, "seven", 0)] }),
     })
+}
+
+fn host(node: u32, name: &str, before: u32) -> PmixHost {
+    PmixHost { node, name: name.into(), before }
 }
 
 fn process(group: u32, rank: u32) -> Process {
@@ -47,7 +51,7 @@ fn client(rank: u32) -> Client {
 }
 
 fn info(key: &str, bytes: &[u8]) -> Info {
-    Info { key: key.into(), value: Value { kind: 3, bytes: bytes.to_vec() } }
+    Info::new(key, Value { kind: 3, bytes: bytes.to_vec() })
 }
 
 /// A translation at node 5, and what it did.
@@ -78,7 +82,7 @@ impl Node {
     }
 
     fn event(&mut self, event: Event) {
-        self.translation.event(event, NOW);
+        self.translation.event(event);
     }
 
     fn registered(&mut self, group: u32) {
@@ -107,7 +111,7 @@ impl Node {
 
     fn answers(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
         assert!(self.translation.is_own(client, serial));
-        self.translation.answered(client, serial, answer, NOW);
+        self.translation.answered(client, serial, answer);
     }
 
     /// The answers to upcalls.
@@ -144,6 +148,7 @@ fn a_group_is_registered_with_its_nodes_and_programs() {
     assert_eq!((job.namespace.as_str(), job.parent.as_ref()), ("kvs_x_4", Some(&process(2, 6))));
     let nodes: Vec<_> = job.nodes.iter().map(|node| (node.host.as_str(), node.ranks.as_slice())).collect();
     assert_eq!(nodes, [("seven", &[0, 3][..]), ("five", &[1, 2])]);
+    assert_eq!((job.nodes[0].before, job.nodes[1].before), (0, 9));
     assert_eq!((job.here, job.slots, job.applications.as_slice()), (Some(1), 4, &[3, 1][..]));
     let prepare = |rank| Action::Order(Order::Prepare { process: process(4, rank), user: (10, 20) });
     assert_eq!(actions[1..3], [prepare(1), prepare(2)]);
@@ -292,8 +297,8 @@ fn a_job_whose_processes_wait_for_one_that_never_connected_ends() {
 }
 
 #[test]
-fn an_abort_has_a_status_that_is_no_success() {
-    for (status, code) in [(7, 7), (0, 1), (256, 1), (-1, 255), (300, 44)] {
+fn an_abort_is_a_success_only_with_status_0() {
+    for (status, code) in [(7, 7), (0, 0), (256, 1), (-1, 255), (300, 44)] {
         let mut node = Node::with_group(OnDeath::Kill);
         let (process, message) = (process(1, 1), b"why\xff".to_vec());
         let asked = node.calls(Upcall::Abort { process, status, message, processes: Vec::new() });

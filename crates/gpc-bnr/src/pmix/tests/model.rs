@@ -1,7 +1,6 @@
 //! Every upcall gets exactly one answer, whatever the domain answers and in whatever order, and whoever ends meanwhile.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use gpc_pmix::server::{ALL, Application, Event, Order, Upcall};
 use proptest::collection::vec;
@@ -25,7 +24,6 @@ enum Step {
     Ends(u32),
     /// The helper is done with what it was told.
     Registers,
-    Passes(u64),
 }
 
 fn upcall() -> impl Strategy<Value = Upcall> {
@@ -37,7 +35,7 @@ fn upcall() -> impl Strategy<Value = Upcall> {
         Just(vec![process(1, ALL), process(3, ALL)]),
     ];
     let rank = 0..4_u32;
-    (0..10, processes, rank).prop_map(|(kind, processes, rank)| {
+    (0..12, processes, rank).prop_map(|(kind, processes, rank)| {
         let (of, info) = (process(1, rank), vec![info("key", b"v"), info("pmix.wait", &[])]);
         let keys = vec!["key".to_owned()];
         match kind {
@@ -59,6 +57,9 @@ fn upcall() -> impl Strategy<Value = Upcall> {
                 };
                 Upcall::Spawn { process: of, info: Vec::new(), applications: vec![application] }
             }
+            9 | 10 => {
+                Upcall::Group { constructs: kind == 9, name: "group".into(), processes, info: Vec::new() }
+            }
             _ => Upcall::Disconnect { processes, info: Vec::new() },
         }
     })
@@ -70,7 +71,6 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<Index>(), any::<bool>()).prop_map(|(at, well)| Step::Answer(at, well)),
         1 => (0..4_u32).prop_map(Step::Ends),
         2 => Just(Step::Registers),
-        1 => (0..100_u64).prop_map(Step::Passes),
     ]
 }
 
@@ -78,7 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn answer(request: &Request) -> Answer {
     match request {
         Request::Exchange { data, .. } => Answer::Value(data.clone()),
-        Request::Lookup(_) => Answer::Value(b"no value of a translation".to_vec()),
+        Request::Lookup { .. } => Answer::Value(b"no value of a translation".to_vec()),
         Request::Fetch(_) => Answer::Value(Vec::new()),
         Request::SpawnMultiple { .. } => {
             Answer::Spawned { group: GroupId(3), errors: vec![0], same_domain: true }
@@ -93,7 +93,6 @@ struct World {
     open: Vec<(Client, Serial, Request)>,
     registers: Vec<String>,
     answered: BTreeSet<u64>,
-    now: Duration,
 }
 
 impl World {
@@ -116,7 +115,7 @@ impl World {
     fn answer(&mut self, node: &mut Node, at: usize, well: bool) {
         let (client, serial, request) = self.open.swap_remove(at);
         let answer = if well { Ok(answer(&request)) } else { Err(fault(FaultKind::NotFound)) };
-        node.translation.answered(client, serial, answer, self.now);
+        node.translation.answered(client, serial, answer);
         self.take(node);
     }
 
@@ -131,7 +130,7 @@ impl World {
         match step {
             Step::Call(upcall) => {
                 node.upcall += 1;
-                node.translation.event(Event::Upcall { serial: node.upcall, upcall }, self.now);
+                node.translation.event(Event::Upcall { serial: node.upcall, upcall });
             }
             Step::Answer(at, well) if !self.open.is_empty() => {
                 let at = at.index(self.open.len());
@@ -144,10 +143,6 @@ impl World {
                 self.open.retain(|(client, ..)| *client != Client::Process(member(1, rank)));
             }
             Step::Registers => return self.register(node),
-            Step::Passes(millis) => {
-                self.now += Duration::from_millis(millis);
-                node.translation.time_passed(self.now);
-            }
         }
         self.take(node);
     }
@@ -159,14 +154,12 @@ proptest! {
         let mut node = Node::with_group(OnDeath::Kill);
         let mut world = World::default();
         steps.into_iter().for_each(|step| world.step(&mut node, step));
-        // Everything is answered in the end; lookups give up when their time has passed.
+        // Everything is answered in the end.
         for _ in 0..10 {
             while !world.open.is_empty() {
                 world.answer(&mut node, 0, true);
             }
             world.register(&mut node);
-            world.now += Duration::from_secs(700);
-            node.translation.time_passed(world.now);
             world.take(&mut node);
         }
         prop_assert_eq!(world.answered, (1..=node.upcall).collect::<BTreeSet<u64>>());

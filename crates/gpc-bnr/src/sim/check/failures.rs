@@ -35,9 +35,9 @@ pub(super) fn same(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         };
         let counts = |part: &&Part<'_>| {
             let at = part.answered.map_or(usize::MAX, |(at, _)| at);
-            // The failures of a freed group are forgotten.
-            let freed = groups.iter().any(|group| history.is_freed(*group, at));
-            !freed
+            // The failures of a removed group are forgotten.
+            let removed = groups.iter().any(|group| history.is_removed(*group, at));
+            !removed
                 && !history.is_excused(Client::Process(part.member), at)
                 && leads.is_some_and(|id| !history.is_disturbed(id, at))
         };

@@ -10,7 +10,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
-use crate::spec::Layout;
+use crate::spec::{LEFT_OUT, Layout, Spec};
 
 /// A collective request as its members count it: set, tag and number.
 pub(super) type Meeting = (Set, Vec<u8>, u64);
@@ -41,6 +41,8 @@ pub(super) struct History<'a> {
     pub(super) ends: Option<usize>,
     /// The members of groups that were made of others, by rank.
     pub(super) derived: BTreeMap<GroupId, Vec<Member>>,
+    /// Groups that were started without any process, as `soft` allows. No node takes part in their start.
+    empty: BTreeSet<GroupId>,
     pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
     pub(super) answers: BTreeMap<(Client, Serial), RecordedAnswer<'a>>,
     /// Answers without a request, repeated answers, and answers to clients that have left.
@@ -98,6 +100,7 @@ impl<'a> History<'a> {
             gone: BTreeMap::new(),
             ends: None,
             derived: BTreeMap::new(),
+            empty: BTreeSet::new(),
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
             bad_answers: Vec::new(),
@@ -150,6 +153,11 @@ impl<'a> History<'a> {
         }
         if self.gone.contains_key(&client) {
             self.bad_answers.push((at, format!("{client:?} is answered after it has gone")));
+        }
+        if let Ok(Answer::Spawned { group, errors, .. }) = answer
+            && errors.iter().all(|error| *error == LEFT_OUT)
+        {
+            self.empty.insert(*group);
         }
         if self.answers.insert((client, serial), (at, answer, at_once)).is_some() {
             self.bad_answers.push((at, format!("{client:?} is answered {serial} twice")));
@@ -210,6 +218,13 @@ impl<'a> History<'a> {
         self.requests.values().any(|(asked, request)| *asked <= at && **request == Request::Free(group))
     }
 
+    /// Whether a group may be removed by then: it was freed, and so was each derived group with one of the processes
+    /// that were started in it.
+    pub(super) fn is_removed(&self, group: GroupId, at: usize) -> bool {
+        let mut derived = self.derived.keys().filter(|derived| self.bases(**derived).contains(&group));
+        self.is_freed(group, at) && derived.all(|derived| self.is_freed(*derived, at))
+    }
+
     /// The groups in which the processes of a group were started.
     pub(super) fn bases(&self, group: GroupId) -> BTreeSet<GroupId> {
         match self.derived.get(&group) {
@@ -218,13 +233,25 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The processes of a group by rank; `None` if it has not started.
+    /// The processes of a group by rank; `None` if it has not started, as far as is seen.
     pub(super) fn list(&self, group: GroupId) -> Option<Vec<Member>> {
         let started = || {
             let size = self.layouts.get(&group)?.size();
             Some((0..size).map(|rank| Member { group, rank }).collect())
         };
-        self.derived.get(&group).cloned().or_else(started)
+        let empty = || self.empty.contains(&group).then(Vec::new);
+        self.derived.get(&group).cloned().or_else(started).or_else(empty)
+    }
+
+    /// Whether a group may have been started without any process, and its starter has left before the answer.
+    pub(super) fn may_be_empty(&self, group: GroupId) -> bool {
+        let is_soft = |specs: &[Spec]| specs.iter().all(|spec| spec.hint("soft").is_some());
+        let is_answered = |asked| matches!(self.answers.get(asked), Some((_, Ok(_), _)));
+        self.requests.iter().any(|(asked, (_, request))| match request {
+            Request::SpawnMultiple { specs, .. } => is_soft(specs) && !is_answered(asked),
+            Request::Spawn { group: into, specs, .. } => *into == group && is_soft(specs),
+            _ => false,
+        })
     }
 
     /// Derives the members of the groups that merges and splits have made, from what their members asked for.
@@ -236,6 +263,7 @@ impl<'a> History<'a> {
                     (part.what, part.answered)
                 {
                     made.insert(*group, (meeting, part.what));
+                    made.extend(self.split_beside(meeting, *group, part.what));
                 }
             }
         }
@@ -276,6 +304,31 @@ impl<'a> History<'a> {
         self.derived = derived;
     }
 
+    /// The groups of the split that made this one. Their numbers follow each other in the order of the colors; members
+    /// whose node was lost have got no answer.
+    fn split_beside<'b>(
+        &'b self,
+        meeting: &'b Meeting,
+        group: GroupId,
+        request: &Request,
+    ) -> impl Iterator<Item = (GroupId, (&'b Meeting, &'b Request))> {
+        let colors: BTreeMap<u32, &Request> = self.meetings[meeting]
+            .iter()
+            .filter_map(|part| match part.what {
+                Request::Split { color: Some(color), .. } => Some((*color, part.what)),
+                _ => None,
+            })
+            .collect();
+        let first = match request {
+            Request::Split { color: Some(own), .. } => {
+                group.0.checked_sub(colors.range(..own).count() as u32)
+            }
+            _ => None,
+        };
+        let beside = move |(place, (_, what))| Some((GroupId(first? + place), (meeting, what)));
+        (0..).zip(colors).filter_map(beside)
+    }
+
     pub(super) fn members(&self, set: &Set, request: &Request) -> BTreeSet<Member> {
         let of_group = |group: GroupId| self.list(group).unwrap_or_default();
         match (request, set) {
@@ -290,7 +343,7 @@ impl<'a> History<'a> {
     /// The set and tag of a collective request.
     fn set_and_tag(&self, request: &Request) -> Option<(Set, Vec<u8>)> {
         let (set, tag) = match request {
-            Request::Fence { over, tag, .. } => (over, tag.clone()),
+            Request::Fence { over, tag, .. } | Request::Exchange { over, tag, .. } => (over, tag.clone()),
             Request::Open { over, .. } | Request::Close { over, .. } => (over, Vec::new()),
             Request::Split { group, .. } => return Some((Set::Group(*group), b"\0split".to_vec())),
             Request::Merge { first, second, .. } => {

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 use crate::request::{Answer, Client, Request};
 use crate::sim::seen::Seen;
-use crate::spec::OnDeath;
+use crate::spec::{LEFT_OUT, OnDeath};
 
 /// Most time that a member lives on after its group is killed, in microseconds. Calls are late or fail, and processes
 /// take a moment to end. The second value also covers the detection of silent nodes.
@@ -121,7 +121,7 @@ fn has_reason(history: &History<'_>, group: GroupId, at: usize) -> bool {
     let along = layout.on_death == OnDeath::Kill && (lost || left_badly);
     let started = history.answers.values().any(|(told, answer, _)| {
         *told < at
-            && matches!(answer, Ok(Answer::Spawned { group: of, errors, .. }) if *of == group && errors.iter().all(|error| *error == 0))
+            && matches!(answer, Ok(Answer::Spawned { group: of, errors, .. }) if *of == group && errors.iter().all(|error| matches!(*error, 0 | LEFT_OUT)))
     });
     let ends = history.ends.is_some_and(|ends| ends < at) || history.is_disturbed(history.head, at);
     wanted || never || along || ends || (lost && !started)
@@ -141,6 +141,8 @@ fn left_well(history: &History<'_>, member: Member, over: usize, exit: Exit) -> 
 pub(super) fn spawns(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, _), (at, answer, _)) in &history.answers {
         let Ok(Answer::Spawned { group, errors, .. }) = answer else { continue };
+        // Those that `soft` left out have no rank.
+        let errors: Vec<i32> = errors.iter().copied().filter(|error| *error != LEFT_OUT).collect();
         let Some(layout) = history.layouts.get(group) else {
             if errors.contains(&0) {
                 wrong.push((*at, format!("{client:?} is told that {group} was started, and nobody has")));

@@ -42,10 +42,19 @@ pub(super) fn complete(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             let what = format!("completes before all have come: {entered:?} of {members:?}");
             wrong.push((done, describe(meeting, &what)));
         }
-        if !parts.iter().all(|part| discriminant(part.what) == discriminant(parts[0].what)) {
+        if !parts.iter().all(|part| is_same(part.what, parts[0].what)) {
             wrong.push((done, describe(meeting, "completes though its members want different things")));
         }
     }
+}
+
+/// Whether two requests have one purpose. A fence with data is a fence.
+fn is_same(one: &Request, other: &Request) -> bool {
+    is_fence(one) && is_fence(other) || discriminant(one) == discriminant(other)
+}
+
+fn is_fence(request: &Request) -> bool {
+    matches!(request, Request::Fence { .. } | Request::Exchange { .. })
 }
 
 /// If a request succeeds for one member, it fails for no living member, and all answers are equal.
@@ -59,8 +68,8 @@ pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             let excused =
                 history.is_excused(client, at) || coordinator.is_none_or(|id| history.is_disturbed(id, at));
             match answer {
-                // Each color of a split has its group.
-                Ok(_) if matches!(part.what, Request::Split { .. }) => {}
+                // Each color of a split has its group; `exchanged` judges the answers to fences.
+                Ok(_) if matches!(part.what, Request::Split { .. }) || is_fence(part.what) => {}
                 Ok(answer)
                     if first.answered.is_some_and(|(_, first)| first.as_ref().ok() != Some(answer)) =>
                 {
@@ -122,6 +131,7 @@ pub(super) fn have_reasons(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 pub(super) fn limit_of(request: &Request) -> Option<u128> {
     match request {
         Request::Fence { limit, .. }
+        | Request::Exchange { limit, .. }
         | Request::Open { limit, .. }
         | Request::Close { limit, .. }
         | Request::Merge { limit, .. }
@@ -151,9 +161,7 @@ fn has_reason(
                 || late
                 || history.any_disturbed(at)
         }
-        FaultKind::Mismatch => {
-            parts.iter().any(|other| discriminant(other.what) != discriminant(parts[0].what))
-        }
+        FaultKind::Mismatch => parts.iter().any(|other| !is_same(other.what, parts[0].what)),
         FaultKind::DomainEnded => history.ends.is_some_and(|ends| ends < at) || excused,
         FaultKind::System => history.any_disturbed(at),
         // Groups that were freed in the meantime, or that are empty.
@@ -162,7 +170,7 @@ fn has_reason(
         | FaultKind::NotMember
         | FaultKind::GroupClosed
         | FaultKind::NotStarted => {
-            !matches!(part.what, Request::Fence { over: Set::Group(group), .. } if !history.derived.contains_key(group))
+            !matches!(part.what, Request::Fence { over: Set::Group(group), .. } | Request::Exchange { over: Set::Group(group), .. } if !history.derived.contains_key(group))
         }
         _ => false,
     }

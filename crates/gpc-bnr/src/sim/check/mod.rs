@@ -1,6 +1,7 @@
 //! Rules for every world of groups. They use only requests, answers, and starts and ends of processes.
 
 mod databases;
+mod exchanged;
 mod failures;
 mod history;
 mod kills;
@@ -32,6 +33,7 @@ const CHECKERS: &[Checker] = &[
     ("answers", rest::answers),
     ("meetings", meetings::complete),
     ("agreement", meetings::agree),
+    ("exchanged", exchanged::data),
     ("causes", failures::same),
     ("missing", failures::name_the_missing),
     ("reasons", meetings::have_reasons),

@@ -7,23 +7,29 @@ use super::history::History;
 use super::meetings::LATE;
 use crate::names::{Member, Rank};
 use crate::request::{Answer, Client, Request};
-use crate::roster::{Span, spans_of};
+use crate::roster::{Roster, Span, spans_of};
 use crate::sim::seen::Seen;
 
-/// The answer to a subscription lists the processes whose deaths follow; those of an open group have no end.
+/// The answer to a subscription lists the processes whose deaths follow; those of an open group have no end. A
+/// group that was started without processes has none.
 pub(super) fn subscribed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, serial), (_, request)) in &history.requests {
         let answer = history.answers.get(&(*client, *serial));
         let (Request::Subscribe(group), Some((at, Ok(answer), _))) = (request, answer) else { continue };
-        let spans: Vec<Span> = match answer {
-            Answer::Rosters(groups) => groups.iter().flat_map(|roster| roster.spans.clone()).collect(),
-            _ => Vec::new(),
+        let roster = match answer {
+            Answer::Rosters(rosters) => rosters.first().filter(|_| rosters.len() == 1),
+            _ => None,
+        };
+        let Some(Roster { spans, .. }) = roster.filter(|roster| roster.group == *group) else {
+            wrong.push((*at, format!("{client:?} subscribes to {group}, and gets {answer:?}")));
+            continue;
         };
         let from_its_first = || matches!(spans[..], [span] if span.group == *group && span.first == 0);
         let right = match history.list(*group) {
-            Some(members) if history.derived.contains_key(group) => spans_of(members) == spans,
-            Some(members) => spans == [Span::whole(*group)] || spans_of(members) == spans,
+            Some(members) if history.derived.contains_key(group) => spans_of(members) == *spans,
+            Some(members) => *spans == [Span::whole(*group)] || spans_of(members) == *spans,
             // No node has started it.
+            None if spans.is_empty() => history.may_be_empty(*group),
             None => from_its_first(),
         };
         if !right {
@@ -47,8 +53,8 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         wrong.extend(history.was_no_death(death, at).map(|what| (at, format!("{client:?} is {what}"))));
     }
     for (client, group) in must.groups() {
-        let freed = history.is_freed(group, usize::MAX);
-        if history.is_excused(client, usize::MAX) || history.is_away(client) || freed {
+        let removed = history.is_removed(group, usize::MAX);
+        if history.is_excused(client, usize::MAX) || history.is_away(client) || removed {
             continue;
         }
         let all = || Member { group, rank: 0 }..=Member { group, rank: Rank::MAX };
@@ -89,9 +95,9 @@ pub(super) fn before_failures(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         let Some((at, Err(fault))) = part.answered else { continue };
         let client = Client::Process(part.member);
         for death in &fault.deaths {
-            // Who subscribes to a derived group after the group of a member was freed is not told of deaths in it.
-            let freed = history.is_freed(death.member.group, at);
-            if freed || since.since(client, death.member).is_none_or(|since| since > at) {
+            // A subscription to a group that is being removed may come after the removal.
+            let removed = history.is_removed(death.member.group, at);
+            if removed || since.since(client, death.member).is_none_or(|since| since > at) {
                 continue;
             }
             let mut before = history.seen[..at].iter();

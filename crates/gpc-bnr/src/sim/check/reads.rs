@@ -32,7 +32,9 @@ impl Fences {
         for parts in history.meetings.values() {
             let came: BTreeMap<Member, usize> = parts.iter().map(|part| (part.member, part.asked)).collect();
             for part in parts {
-                if let (Request::Fence { .. }, Some((at, Ok(_)))) = (part.what, part.answered) {
+                if let (Request::Fence { .. } | Request::Exchange { .. }, Some((at, Ok(_)))) =
+                    (part.what, part.answered)
+                {
                     done.entry(part.member).or_default().insert(at, came.clone());
                 }
             }

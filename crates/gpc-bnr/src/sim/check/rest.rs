@@ -90,7 +90,7 @@ pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             (Request::Deposit(pair), Ok(_)) if stands(&pair.key, *asked, *at) => {
                 wrong.push((*at, format!("{client:?} deposits what is deposited already")));
             }
-            (Request::Lookup(name), Ok(Answer::Value(value))) => {
+            (Request::Lookup { name, .. }, Ok(Answer::Value(value))) => {
                 let mut all = deposits.get(name.as_slice()).into_iter().flatten();
                 let stays = |done: &Option<usize>| {
                     let mut gone = gone.get(name.as_slice()).into_iter().flatten();
@@ -101,7 +101,7 @@ pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                     wrong.push((*at, format!("{client:?} {what}")));
                 }
             }
-            (Request::Lookup(name), Err(fault))
+            (Request::Lookup { name, .. }, Err(fault))
                 if fault.kind == FaultKind::NotFound && stands(name, *asked, *at) =>
             {
                 wrong.push((*at, format!("{client:?} does not find what is deposited")));

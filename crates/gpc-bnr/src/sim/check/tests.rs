@@ -11,7 +11,7 @@ use crate::request::{Answer, Client, Pair, Request};
 use crate::roster::{Roster, Span};
 use crate::sim::programs::{common, once, together, value};
 use crate::sim::seen::Seen;
-use crate::spec::{Block, Layout, OnDeath, Readers, Spec};
+use crate::spec::{Block, LEFT_OUT, Layout, OnDeath, Readers, Spec};
 
 const GROUP: GroupId = GroupId(1);
 const FIRST: Member = Member { group: GROUP, rank: 0 };
@@ -173,7 +173,7 @@ fn sound(limit: Option<Duration>) -> Story {
     story.answer(TOOL, SPAWN, spawned(), false);
     let pair = Pair { key: b"name".to_vec(), value: b"here".to_vec() };
     story.asks(TOOL, SPAWN + 1, Request::Deposit(pair.clone()));
-    story.ask(TOOL, SPAWN + 2, Request::Lookup(pair.key));
+    story.ask(TOOL, SPAWN + 2, Request::Lookup { name: pair.key, wait: None });
     story.answer(TOOL, SPAWN + 2, Ok(Answer::Value(pair.value)), false);
     for member in [FIRST, SECOND] {
         story.ask(process(member), SUBSCRIBE, Request::Subscribe(GROUP));
@@ -251,6 +251,37 @@ fn meetings_without_a_member_that_disagree_or_fail_without_a_reason() {
     assert!(baseless.contains(&"reasons"), "{baseless:?}");
 }
 
+/// What the checkers say if both processes bring data to a fence, and are told this.
+fn exchanged(told: [Answer; 2]) -> Vec<&'static str> {
+    doctored(|story| {
+        story.goes_on(|story| {
+            for (member, data) in [(FIRST, b"a"), (SECOND, b"b")] {
+                let (over, tag, data) = (Set::Group(GROUP), b"data".to_vec(), data.to_vec());
+                story.ask(process(member), 20, Request::Exchange { over, limit: None, tag, data });
+            }
+            for (member, answer) in [FIRST, SECOND].into_iter().zip(told) {
+                story.answer(process(member), 20, Ok(answer), false);
+            }
+        });
+    })
+}
+
+#[test]
+fn data_of_a_fence_that_are_lost_doubled_or_swapped() {
+    let told = |data: &[u8]| Answer::Value(data.to_vec());
+    assert_eq!(exchanged([told(b"ab"), told(b"ab")]), [""; 0]);
+    for wrong in [told(b"a"), told(b"ba"), told(b"abb"), told(b""), Answer::Done] {
+        assert_eq!(exchanged([told(b"ab"), wrong]), ["exchanged"]);
+    }
+    let data = doctored(|story| {
+        for member in [FIRST, SECOND] {
+            let at = story.answered(member, FENCE);
+            story.replace(at, Ok(told(b"")));
+        }
+    });
+    assert_eq!(data, ["exchanged"], "no data were requested");
+}
+
 #[test]
 fn members_that_are_told_different_deaths_or_a_consequence() {
     let death = |member, exit| Death { member, exit, finalized: false };
@@ -291,6 +322,46 @@ fn a_subscription_that_gets_the_deaths_of_another_group() {
         story.replace(at, subscribed(GroupId(9)));
     });
     assert_eq!(other, ["subscribed"]);
+}
+
+/// What the checkers say if a client spawns two processes, is answered with these errors or not at all, and the tool
+/// then subscribes to the deaths of this number of processes, which it also gets as the size.
+fn empty(starter: Client, soft: bool, errors: Option<[i32; 2]>, count: u32) -> Vec<&'static str> {
+    let group = GroupId(7);
+    doctored(|story| {
+        story.goes_on(|story| {
+            let info = if soft { vec![("soft".to_owned(), b"0:9".to_vec())] } else { Vec::new() };
+            let specs = vec![Spec { count: 2, info, ..Spec::default() }];
+            let (preputs, on_death) = (Vec::new(), OnDeath::Kill);
+            story.ask(starter, 20, Request::SpawnMultiple { specs, preputs, on_death, input: Readers::None });
+            if let Some(errors) = errors.map(Vec::from) {
+                story.answer(starter, 20, Ok(Answer::Spawned { group, errors, same_domain: true }), false);
+            }
+            let members = (0..count).map(|rank| Member { group, rank });
+            let roster = Answer::Rosters(vec![Roster::new(group, "none".into(), members)]);
+            story.ask(TOOL, 21, Request::Subscribe(group));
+            story.answer(TOOL, 21, Ok(roster.clone()), false);
+            story.ask(TOOL, 22, Request::Members(group));
+            story.answer(TOOL, 22, Ok(roster), false);
+            story.ask(TOOL, 23, Request::Size(group));
+            story.answer(TOOL, 23, Ok(Answer::Number(count.into())), false);
+        });
+    })
+}
+
+/// `soft` allowed 0 processes, and none could be started. A subscription to this group listed no processes, which the
+/// checker refused: it took the group for one that was still open, since no node had started it.
+#[test]
+fn a_group_without_processes_has_no_deaths() {
+    let none = Some([LEFT_OUT; 2]);
+    assert_eq!(empty(TOOL, true, none, 0), [""; 0]);
+    assert_eq!(empty(TOOL, true, none, 2), ["subscribed", "sizes", "members"]);
+    // The starter ends before it is answered.
+    assert_eq!(empty(process(FIRST), true, None, 0), [""; 0]);
+    assert_eq!(empty(process(FIRST), false, None, 0), ["subscribed"]);
+    // The group could not be started, and has two numbers.
+    assert_eq!(empty(TOOL, true, Some([125, 2]), 0), ["subscribed"]);
+    assert_eq!(empty(TOOL, true, Some([125, 2]), 2), [""; 0]);
 }
 
 #[test]
@@ -485,7 +556,7 @@ fn sizes_that_are_wrong_and_names_that_were_withdrawn() {
         doctored(|story| {
             story.goes_on(|story| {
                 story.asks(TOOL, 20, Request::Withdraw(b"name".to_vec()));
-                story.ask(TOOL, 21, Request::Lookup(b"name".to_vec()));
+                story.ask(TOOL, 21, Request::Lookup { name: b"name".to_vec(), wait: None });
                 story.answer(TOOL, 21, found, false);
             });
         })

@@ -45,7 +45,23 @@ fn program() -> Vec<u8> {
 #[test]
 fn the_loader_and_the_libraries_are_read() {
     let needed = vec![b"libmpi.so.40".to_vec(), b"libc.so.6".to_vec()];
-    assert_eq!(of(&program()), Elf { loader: Some(b"ld".to_vec()), needed });
+    assert_eq!(of(&program()), Elf { loader: Some(b"ld".to_vec()), needed, folders: Vec::new() });
+}
+
+#[test]
+fn the_folders_of_the_libraries_are_read() {
+    // The second library becomes a list of folders.
+    for kind in [15_u64, 29] {
+        let mut bytes = program();
+        let text = b"\0ld\0libmpi.so.40\0/a/lib:$ORIGIN:\0";
+        let at = bytes.len() - b"\0ld\0libmpi.so.40\0libc.so.6\0".len();
+        bytes.splice(at.., text.iter().copied());
+        let entry = 64 + 3 * 56 + 2 * 16;
+        bytes[entry..entry + 8].copy_from_slice(&kind.to_ne_bytes());
+        let found = of(&bytes);
+        assert_eq!(found.needed, [b"libmpi.so.40"]);
+        assert_eq!(found.folders, [&b"/a/lib"[..], b"$ORIGIN", b""]);
+    }
 }
 
 /// The test's own program.

@@ -81,7 +81,7 @@ fn a_commit_is_of_the_puts_before_it() {
                 open = serial;
             }
             (serial, request) => {
-                assert_eq!(request, Request::Lookup(b"the end".to_vec()));
+                assert_eq!(request, Request::Lookup { name: b"the end".to_vec(), wait: None });
                 break fake.answer(serial, Ok(Answer::Value(Vec::new())));
             }
         }

@@ -169,7 +169,7 @@ fn databases_and_names() {
     let request = Request::Deposit(pair("port", "7"));
     asks(|p| p.deposit("port", "7"), &request, &Answer::Done, ());
     asks(|p| p.withdraw("port"), &Request::Withdraw(b"port".to_vec()), &Answer::Done, ());
-    let request = Request::Lookup(b"port".to_vec());
+    let request = Request::Lookup { name: b"port".to_vec(), wait: None };
     asks(|p| p.lookup("port"), &request, &Answer::Value(b"7".to_vec()), b"7".to_vec());
 }
 
@@ -203,7 +203,7 @@ fn an_abort_is_said_and_not_answered() {
     assert_eq!(heard, Request::Abort { code: 3, message: "enough".into() });
     // The process runs on until it is killed.
     let done = meanwhile(&process, |p| p.lookup("x"));
-    fake.expect(&Request::Lookup(b"x".to_vec()), Ok(Answer::Value(Vec::new())));
+    fake.expect(&Request::Lookup { name: b"x".to_vec(), wait: None }, Ok(Answer::Value(Vec::new())));
     assert_eq!(done.join().unwrap(), Ok(Vec::new()));
 }
 

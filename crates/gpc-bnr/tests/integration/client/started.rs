@@ -75,7 +75,10 @@ fn a_process_asks_its_node() {
     let child = start("asks", &[], Some(&client.into()));
     let mut fake = Fake::new(node);
     fake.expect(&Request::Init, Ok(Answer::Identity(identity(3))));
-    fake.expect(&Request::Lookup(b"name".to_vec()), Ok(Answer::Value(b"value".to_vec())));
+    fake.expect(
+        &Request::Lookup { name: b"name".to_vec(), wait: None },
+        Ok(Answer::Value(b"value".to_vec())),
+    );
     fake.expect(&Request::Finalize, Ok(Answer::Done));
     assert_eq!(fake.hear_or_end(), None);
     let said = output(child);

@@ -1,11 +1,13 @@
 //! Databases created by name, and global names.
 
+use std::time::Duration;
+
 use gpc_bnr::names::Set;
 use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Pair, Request};
-use gpc_bnr::{FaultKind, Limits, OnDeath};
+use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
 
-use crate::domain::nodes::{Nodes, TOOL, get, own, pair, process, put, says};
+use crate::domain::nodes::{Nodes, TOOL, get, member, own, pair, process, put, says};
 
 #[test]
 fn a_database_is_reached_from_every_group_that_knows_its_name() {
@@ -52,7 +54,7 @@ fn a_global_name_is_known_until_it_is_taken_back() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
     let group = nodes.group(2, OnDeath::Kill);
     let client = process(group, 1);
-    let lookup = || Request::Lookup(b"port".to_vec());
+    let lookup = || Request::Lookup { name: b"port".to_vec(), wait: None };
     says(&nodes.refused(client, lookup()), FaultKind::NotFound, "port");
     nodes.ask(client, Request::Deposit(pair("port", "1"))).unwrap();
     says(&nodes.refused(TOOL, Request::Deposit(pair("port", "2"))), FaultKind::NameExists, "port");
@@ -124,4 +126,56 @@ fn what_is_put_after_a_fence_is_found_before_the_next() {
             assert_eq!(value, Ok(Answer::Value(turn.into())));
         }
     }
+}
+
+fn await_name(seconds: u64) -> Request {
+    Request::Lookup { name: b"port".to_vec(), wait: Some(Duration::from_secs(seconds)) }
+}
+
+/// A server of PMIx asked again every 50 ms.
+#[test]
+fn who_waits_for_a_global_name_is_told_when_it_is_deposited() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    let (here, there) = (process(group, 0), process(group, 3));
+    let waits = [(here, nodes.asks(here, await_name(60))), (there, nodes.asks(there, await_name(100)))];
+    nodes.after(Duration::from_secs(59));
+    assert!(waits.iter().all(|(client, serial)| nodes.answer(*client, *serial).is_none()));
+    assert_eq!(nodes.ask(process(group, 2), Request::Deposit(pair("other", "0"))), Ok(Answer::Done));
+    assert!(waits.iter().all(|(client, serial)| nodes.answer(*client, *serial).is_none()));
+    assert_eq!(nodes.ask(process(group, 2), Request::Deposit(pair("port", "1"))), Ok(Answer::Done));
+    for (client, serial) in waits {
+        assert_eq!(nodes.answer(client, serial), Some(Ok(Answer::Value(b"1".to_vec()))));
+    }
+    assert_eq!(nodes.held(3, "waits for global names"), 0);
+    // It is there.
+    assert_eq!(nodes.ask(there, await_name(1)), Ok(Answer::Value(b"1".to_vec())));
+}
+
+#[test]
+fn a_wait_for_a_global_name_ends_at_its_limit_and_with_its_process() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    for rank in [0, 3] {
+        let client = process(group, rank);
+        let serial = nodes.asks(client, await_name(2));
+        assert_eq!(nodes.held(3, "waits for global names"), 1);
+        nodes.after(Duration::from_secs(2));
+        let fault = nodes.answer(client, serial).unwrap().unwrap_err();
+        says(&fault, FaultKind::TimedOut, "port was not deposited in time");
+        nodes.asks(client, await_name(1000));
+        nodes.ends(member(group, rank), Exit::Signal(9));
+        assert_eq!(nodes.held(3, "waits for global names"), 0, "{rank}");
+    }
+}
+
+/// Such a name was stored at the head until the wait ended, however long it was.
+#[test]
+fn a_lookup_of_a_name_that_is_too_long_does_not_wait() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    let name = vec![b'x'; Limits::default().key + 1];
+    let lookup = Request::Lookup { name, wait: Some(Duration::from_secs(60)) };
+    says(&nodes.refused(process(group, 3), lookup), FaultKind::TooLarge, "bytes, the most are");
+    assert_eq!(nodes.held(3, "waits for global names"), 0);
 }

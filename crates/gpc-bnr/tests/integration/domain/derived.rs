@@ -5,9 +5,9 @@ use std::time::Duration;
 use gpc_bnr::names::{GroupId, Member, Set};
 use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Client, GroupState, Request};
-use gpc_bnr::{Exit, Fault, FaultKind, Limits, OnDeath};
+use gpc_bnr::{Exit, Fault, FaultKind, Limits, OnDeath, Readers, Span, Spec};
 
-use crate::domain::nodes::{Nodes, TOOL, get, member, own, process, put, says};
+use crate::domain::nodes::{Nodes, TOOL, get, member, own, process, put, says, spec};
 
 fn fence(group: GroupId) -> Request {
     Request::Fence { over: Set::Group(group), limit: None, tag: Vec::new() }
@@ -99,7 +99,7 @@ fn members_of_one_color_are_ordered_by_key_and_have_a_database() {
     let fault = nodes.refused(process(group, 1), fence(seven));
     says(&fault, FaultKind::NotMember, &format!("g1.1 is not of group {seven}"));
     let fault = nodes.refused(process(group, 1), Request::Members(GroupId(99)));
-    says(&fault, FaultKind::NoGroup, "g1.1 asks for the processes of g99: there is no group g99");
+    says(&fault, FaultKind::NoGroup, "the processes of g99, for g1.1: there is no group g99");
 }
 
 #[test]
@@ -125,7 +125,11 @@ fn groups_are_merged_split_and_merged_again() {
     let merge = |first, second| Request::Merge { first, second, limit: None };
     let fault = nodes.refused(process(high, 1), merge(one, low));
     says(&fault, FaultKind::BadRequest, &format!("{} is of {low} and of {one}", member(low, 0)));
-    says(&nodes.refused(process(low, 0), merge(one, low)), FaultKind::NotMember, "g1.0 is not");
+    says(
+        &nodes.refused(process(low, 0), merge(one, low)),
+        FaultKind::NotMember,
+        "g1.0 cannot merge g4 and g1",
+    );
 }
 
 /// A member of a group of both gets the deaths of its members alone, and its fences fail by these alone.
@@ -186,6 +190,90 @@ fn a_freed_group_leaves_nothing() {
     {
         assert_eq!(nodes.held(id, kind), 0, "{kind}");
     }
+}
+
+/// A group that was freed was forgotten after its last process, and with it the deaths of its processes: a member of a
+/// derived group that subscribed later never received them.
+#[test]
+fn deaths_are_known_as_long_as_a_derived_group_has_the_process() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let (low, high) = (nodes.group(2, OnDeath::Notify), nodes.group(2, OnDeath::Notify));
+    let both = merged(&mut nodes, low, high);
+    let copy = splits(&mut nodes, both, &[(Some(0), 0); 4])[0].unwrap();
+    nodes.ask(TOOL, Request::Free(low)).unwrap();
+    for rank in [0, 1] {
+        nodes.ends(member(low, rank), Exit::Signal(9));
+    }
+    nodes.kill_all();
+    nodes.ask(TOOL, Request::Free(both)).unwrap();
+    nodes.ask(process(high, 1), Request::Subscribe(copy)).unwrap();
+    let told: Vec<_> = nodes.notices.iter().map(|(to, death)| (*to, death.member)).collect();
+    assert_eq!(told, [0, 1].map(|rank| (process(high, 1), member(low, rank))));
+    assert_eq!(nodes.refused(process(high, 0), fence(copy)).deaths.len(), 2);
+    let Ok(Answer::Groups(groups)) = nodes.ask(TOOL, Request::Status(copy)) else { panic!() };
+    let dead: Vec<bool> = groups[0].members.iter().map(|status| status.death.is_some()).collect();
+    assert_eq!(dead, [true, true, false, false]);
+    // The last group with these processes takes the freed one with it.
+    assert_eq!(state(&mut nodes, low), GroupState::Ended);
+    nodes.ask(TOOL, Request::Free(copy)).unwrap();
+    for group in [low, both, copy] {
+        assert_eq!(nodes.refused(TOOL, Request::Status(group)).kind, FaultKind::NoGroup);
+    }
+    for id in [3, 5] {
+        assert_eq!(nodes.held(id, "groups that were forgotten"), 0);
+    }
+}
+
+/// A process spawned softly, of which nothing could be started, and merged its group with the empty one. The list of
+/// the merged group had a span without ranks: other nodes refused such a list, and the group's database outlived its
+/// processes.
+#[test]
+fn a_merge_with_a_group_without_processes_lists_the_others() {
+    for empty_first in [false, true] {
+        let mut nodes = Nodes::new(&[3, 5], Limits::default());
+        let spawn = || {
+            let specs = vec![Spec { info: vec![("soft".to_owned(), b"0".to_vec())], ..spec(2) }];
+            let (preputs, on_death) = (Vec::new(), OnDeath::Notify);
+            Request::SpawnMultiple { specs, preputs, on_death, input: Readers::None }
+        };
+        let empty = if empty_first { GroupId(1) } else { GroupId(2) };
+        if empty_first {
+            nodes.ask(TOOL, spawn()).unwrap();
+        }
+        let group = nodes.group(4, OnDeath::Notify);
+        if !empty_first {
+            nodes.ask(TOOL, spawn()).unwrap();
+        }
+        let both = merged(&mut nodes, group, empty);
+        let all = [0, 1, 2, 3].map(|rank| member(group, rank));
+        // At the head, and at the other node.
+        for client in [TOOL, process(group, 0), process(group, 3)] {
+            assert_eq!(members(&mut nodes, client, both), all);
+            let Ok(Answer::Rosters(rosters)) = nodes.ask(client, Request::Subscribe(both)) else { panic!() };
+            assert_eq!(rosters[0].spans, [Span { group, first: 0, count: 4 }]);
+        }
+        all.into_iter().for_each(|member| nodes.ends(member, Exit::Code(0)));
+        assert_eq!(nodes.refused(TOOL, get(&own(both), "key")).kind, FaultKind::NoDatabase);
+    }
+}
+
+/// At the bound, an ended group is forgotten, but none whose processes belong to a derived group.
+#[test]
+fn a_derived_group_keeps_the_groups_of_its_members_at_the_bound() {
+    let mut limits = Limits::default();
+    limits.groups = 3;
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    let (low, high) = (nodes.group(1, OnDeath::Notify), nodes.group(1, OnDeath::Notify));
+    let both = merged(&mut nodes, low, high);
+    nodes.ends(member(low, 0), Exit::Code(0));
+    nodes.kill_all();
+    let opens = Request::Open { over: Set::Group(high), limit: None };
+    says(&nodes.refused(process(high, 0), opens.clone()), FaultKind::TooLarge, "3 groups already");
+    nodes.ask(TOOL, Request::Free(both)).unwrap();
+    for _ in 0..2 {
+        nodes.ask(process(high, 0), opens.clone()).unwrap();
+    }
+    assert_eq!(nodes.refused(TOOL, Request::Status(low)).kind, FaultKind::NoGroup);
 }
 
 #[test]

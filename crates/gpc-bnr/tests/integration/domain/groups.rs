@@ -259,32 +259,6 @@ fn a_node_speaks_for_its_own_ranks_alone() {
     assert_eq!(nodes.failures.iter().map(|failure| &failure.ranks[..]).collect::<Vec<_>>(), [&[3][..]]);
 }
 
-/// `soft` was ignored: a spawn of at most 5 processes, with 2 or 4 acceptable, started 5.
-#[test]
-fn of_a_soft_spawn_the_largest_allowed_number_is_started() {
-    let mut nodes = Nodes::new(&[3, 5], Limits::default());
-    let soft = |count, soft: &str| {
-        let info = vec![("soft".to_owned(), soft.as_bytes().to_vec())];
-        gpc_bnr::Spec { info, ..spec(count) }
-    };
-    let spawn = |specs| Request::SpawnMultiple {
-        specs,
-        preputs: Vec::new(),
-        on_death: OnDeath::Kill,
-        input: gpc_bnr::Readers::None,
-    };
-    let started = nodes.ask(TOOL, spawn(vec![soft(5, "2,4"), spec(1)]));
-    let Ok(Answer::Spawned { group, errors, .. }) = started else { panic!("{started:?}") };
-    assert_eq!(errors, [0, 0, 0, 0, gpc_bnr::LEFT_OUT, 0]);
-    assert_eq!(nodes.ask(TOOL, Request::Size(group)), Ok(Answer::Number(5)));
-    says(&nodes.refused(TOOL, spawn(vec![soft(5, "6:8")])), FaultKind::BadRequest, "soft");
-    // A node can also be requested by its host name.
-    let info = vec![("host".to_owned(), b"host5".to_vec())];
-    nodes.ask(TOOL, spawn(vec![gpc_bnr::Spec { info, ..spec(2) }])).unwrap();
-    let placed: Vec<_> = nodes.started.last().unwrap().blocks.iter().map(|block| block.node).collect();
-    assert_eq!(placed, [5]);
-}
-
 #[test]
 fn a_kill_is_answered_when_none_is_left_and_how_they_ended_is_known_then() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
@@ -457,7 +431,7 @@ fn two_groups_become_one_the_lower_number_in_front() {
     assert_eq!(told, [(process(high, 0), member(low, 1))]);
     nodes.ask(TOOL, Request::Free(both)).unwrap();
     says(&nodes.refused(TOOL, Request::Status(both)), FaultKind::NoGroup, &both.to_string());
-    says(&nodes.refused(process(high, 0), merge(low, high)), FaultKind::NotMember, "is of the first");
+    says(&nodes.refused(process(high, 0), merge(low, high)), FaultKind::NotMember, "must be a member of");
 }
 
 /// A merge waits at one process. Then the other group, itself merged, is freed and cannot be entered any more.

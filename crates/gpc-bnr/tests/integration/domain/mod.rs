@@ -7,3 +7,4 @@ mod limits;
 mod meetings;
 mod nodes;
 mod pmix;
+mod soft;

@@ -11,7 +11,7 @@ use gpc_bnr::names::{GroupId, Member, Rank};
 use gpc_bnr::order::{Order, Report};
 use gpc_bnr::request::{Answer, Client, Pair, Request};
 use gpc_bnr::{
-    Death, Exit, Fault, FaultKind, Layout, Limits, OnDeath, PmixNeed, Spec, StartError, StartFailure,
+    Death, Exit, Fault, FaultKind, Layout, Limits, Mpi, OnDeath, PmixNeed, Spec, StartError, StartFailure,
 };
 
 pub(crate) const TOOL: Client = Client::Tool(0);
@@ -69,6 +69,8 @@ pub(crate) struct Nodes {
     pub(crate) ports: BTreeMap<Id, u16>,
     /// What nodes find at a check about the need of PMIx.
     pub(crate) pmix: PmixNeed,
+    /// The MPI of the programs on a node.
+    pub(crate) mpis: BTreeMap<Id, Mpi>,
     /// Questions to the PMIx servers of nodes.
     pub(crate) fetches: Vec<(Id, u64, Member)>,
     /// Failed starts that the head has reported.
@@ -120,6 +122,7 @@ impl Nodes {
             begun: Vec::new(),
             ports: BTreeMap::new(),
             pmix: PmixNeed::No,
+            mpis: BTreeMap::new(),
             fetches: Vec::new(),
             failures: Vec::new(),
             holds: |_| false,
@@ -180,8 +183,8 @@ impl Nodes {
                     failed.truncate(1);
                 }
                 let port = self.ports.get(&id).copied();
-                self.inputs
-                    .push_back((id, Input::Checked { group: layout.group, failed, port, pmix: self.pmix }));
+                let (group, pmix, mpi) = (layout.group, self.pmix, self.mpis.get(&id).cloned());
+                self.inputs.push_back((id, Input::Checked { group, failed, port, pmix, mpi }));
             }
             Output::Start(layout) => {
                 let ranks: Vec<Rank> = layout.ranks_on(id).collect();
@@ -317,6 +320,23 @@ impl Nodes {
         others
             .into_iter()
             .for_each(|id| self.deliver(head, CallNumber::MAX, id, &Arc::new(Order::Lost(vec![lost]))));
+        self.settle();
+    }
+
+    /// Removes a node; the calls of the head to it show its loss.
+    pub(crate) fn head_loses(&mut self, lost: Id) {
+        self.domains.remove(&lost);
+        let head = self.head();
+        let calls = self.transit.flights.extract_if(.., |(root, _), flight| {
+            *root == head && flight.ids.contains(&lost) && !flight.replies.contains_key(&lost)
+        });
+        for ((root, call), flight) in calls.collect::<Vec<_>>() {
+            let mut reports = flight.ended();
+            for (_, report) in reports.iter_mut().filter(|(id, _)| *id == lost) {
+                *report = Err(Fault::at(lost, FaultKind::NodeLost, "the node is lost"));
+            }
+            self.inputs.push_back((root, Input::Called { call, reports }));
+        }
         self.settle();
     }
 

@@ -6,9 +6,9 @@ use gpc_bnr::domain::{Input, Serial};
 use gpc_bnr::names::{GroupId, Set};
 use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Client, Request};
-use gpc_bnr::{Exit, Fault, FaultKind, Limits, OnDeath, PmixNeed, PmixPlan};
+use gpc_bnr::{Exit, Fault, FaultKind, Limits, Mpi, OnDeath, PmixHost, PmixNeed, PmixPlan, Readers, Spec};
 
-use crate::domain::nodes::{Nodes, TOOL, member, process, says, spawn};
+use crate::domain::nodes::{Nodes, TOOL, member, process, says, spawn, spec};
 
 fn exchange(group: GroupId, data: &[u8]) -> Request {
     Request::Exchange { over: Set::Group(group), limit: None, tag: b"pmix".to_vec(), data: data.to_vec() }
@@ -221,10 +221,11 @@ fn the_nodes_of_a_group_serve_pmix_if_a_program_needs_it() {
     let mut nodes = Nodes::named(&[3, 5], Limits::default(), |_| "same".into());
     nodes.group(2, OnDeath::Kill);
     assert_eq!(nodes.started[0].pmix, None);
-    for (need, required) in [(PmixNeed::Maybe, false), (PmixNeed::Sure, true)] {
+    let host = |node, name: &str, before| PmixHost { node, name: name.to_owned(), before };
+    for (need, required, before) in [(PmixNeed::Maybe, false, 0), (PmixNeed::Sure, true, 1)] {
         nodes.pmix = need;
         nodes.group(2, OnDeath::Kill);
-        let hosts = vec![(3, "same".to_owned()), (5, "same-5".to_owned())];
+        let hosts = vec![host(3, "same", before), host(5, "same-5", before)];
         assert_eq!(nodes.started.last().unwrap().pmix, Some(PmixPlan { required, hosts }));
     }
     let hinted = |hint: &str| {
@@ -238,7 +239,11 @@ fn the_nodes_of_a_group_serve_pmix_if_a_program_needs_it() {
     assert_eq!(nodes.started.last().unwrap().pmix, None);
     nodes.pmix = PmixNeed::No;
     nodes.ask(TOOL, hinted("always")).unwrap();
-    let plan = PmixPlan { required: true, hosts: vec![(5, "same-5".to_owned())] };
+    let last = nodes.started.last().unwrap();
+    let [node] = last.nodes()[..] else { panic!("one process") };
+    let name = if node == 3 { "same" } else { "same-5" };
+    // Two earlier groups have a process on each node.
+    let plan = PmixPlan { required: true, hosts: vec![host(node, name, 2)] };
     assert_eq!(nodes.started.last().unwrap().pmix, Some(plan), "a node has the same name in all groups");
 }
 
@@ -250,6 +255,69 @@ fn a_layout_is_told_without_what_its_programs_keep_for_themselves() {
     assert_eq!((layout.size(), layout.nodes()), (3, vec![3, 5]));
     assert!(layout.specs.iter().all(|spec| spec.env.is_empty() && spec.args.is_empty()));
     says(&nodes.refused(process(group, 0), Request::Layout(GroupId(9))), FaultKind::NoGroup, "g9");
+}
+
+/// Two nodes of which each had programs of one MPI started them as one world, whose halves did not find each other.
+#[test]
+fn two_mpis_on_different_nodes_are_refused_with_their_names() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let mpi = |open, library: &str| Mpi { open, library: library.into() };
+    nodes.mpis.insert(3, mpi(true, "libmpi.so.40"));
+    nodes.group(2, OnDeath::Kill);
+    nodes.mpis.insert(5, mpi(false, "libmpich.so.12"));
+    let Ok(Answer::Spawned { errors, .. }) = nodes.ask(TOOL, spawn(2, OnDeath::Kill)) else { panic!() };
+    assert!(errors.iter().all(|errno| *errno > 0), "{errors:?}");
+    assert_eq!(nodes.started.len(), 2);
+    assert!(nodes.failures.iter().any(|failure| {
+        let why = &failure.error.why;
+        why.contains("(libmpi.so.40)") && why.contains("(libmpich.so.12)") && why.contains("one world")
+    }));
+    // With `soft`, the half with one of the two was started.
+    let reported = nodes.failures.len();
+    let hints = vec![("soft".to_owned(), b"0:2".to_vec())];
+    let Ok(Answer::Spawned { errors, .. }) = nodes.ask(TOOL, hinted(2, hints.clone())) else { panic!() };
+    assert!(errors.iter().all(|errno| *errno > 0), "{errors:?}");
+    assert_eq!((nodes.started.len(), nodes.failures.len()), (2, reported + 1));
+    // The same where one node had both.
+    nodes.mpis.clear();
+    nodes.unfit.insert(1, MIXED);
+    let Ok(Answer::Spawned { errors, .. }) = nodes.ask(TOOL, hinted(2, hints.clone())) else { panic!() };
+    assert!(errors.iter().all(|errno| *errno > 0), "{errors:?}");
+    assert_eq!((nodes.started.len(), nodes.failures.len()), (2, reported + 2));
+    // What cannot be started for another reason is left out.
+    nodes.unfit.insert(1, MISSING);
+    let Ok(Answer::Spawned { errors, .. }) = nodes.ask(TOOL, hinted(2, hints)) else { panic!() };
+    assert_eq!((errors, nodes.started.len()), (vec![0, -1], 3));
+}
+
+/// Errors of a start: programs of two MPIs, and a program that is not there.
+const MIXED: i32 = 82;
+const MISSING: i32 = 2;
+
+fn hinted(count: u32, info: Vec<(String, Vec<u8>)>) -> Request {
+    let specs = vec![Spec { info, ..spec(count) }];
+    Request::SpawnMultiple { specs, preputs: Vec::new(), on_death: OnDeath::Kill, input: Readers::None }
+}
+
+/// A node of a host was lost. A process named another one as PMIx does, and its spawn was refused.
+#[test]
+fn a_node_keeps_the_name_that_pmix_has_for_it() {
+    let host = |id| if id == 3 { "head".to_owned() } else { "same".to_owned() };
+    let mut nodes = Nodes::named(&[3, 5, 7], Limits::default(), host);
+    nodes.pmix = PmixNeed::Sure;
+    nodes.head_loses(5);
+    nodes.group(2, OnDeath::Kill);
+    let names = |nodes: &Nodes| {
+        let plan = nodes.started.last().and_then(|layout| layout.pmix.clone()).unwrap();
+        plan.hosts.into_iter().map(|host| host.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&nodes), ["head", "same-7"]);
+    let on = |name: &str| hinted(1, vec![("host".to_owned(), name.into())]);
+    for name in ["same-7", "same", "7"] {
+        nodes.ask(TOOL, on(name)).unwrap();
+        assert_eq!(names(&nodes), ["same-7"]);
+    }
+    says(&nodes.refused(TOOL, on("5")), FaultKind::BadRequest, "no node that runs processes");
 }
 
 /// A process ran and ended while the server of another node prepared its part, which then was not started: that was the

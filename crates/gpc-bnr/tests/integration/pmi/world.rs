@@ -279,7 +279,9 @@ impl World {
                 self.names.insert(pair.key, pair.value);
                 Ok(Answer::Done)
             }
-            Request::Lookup(name) => self.names.get(&name).cloned().map(Answer::Value).ok_or_else(missing),
+            Request::Lookup { name, .. } => {
+                self.names.get(&name).cloned().map(Answer::Value).ok_or_else(missing)
+            }
             Request::Withdraw(name) => self.names.remove(&name).map(|_| Answer::Done).ok_or_else(missing),
             Request::SpawnMultiple { specs, preputs, .. } => {
                 let spawned = start(shared, self, Some(member.group), &specs, preputs);

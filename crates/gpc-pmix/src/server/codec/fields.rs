@@ -62,6 +62,20 @@ numbers! {
     i32, put_i32_le, try_get_i32_le;
 }
 
+impl Field for bool {
+    fn put(&self, out: &mut BytesMut) {
+        out.put_u8(u8::from(*self));
+    }
+
+    fn get(bytes: &mut Bytes) -> Result<bool, ProtocolError> {
+        match u8::get(bytes)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            number => Err(unknown("flag", number)),
+        }
+    }
+}
+
 impl Field for u8 {
     fn put(&self, out: &mut BytesMut) {
         out.put_u8(*self);
@@ -179,8 +193,8 @@ macro_rules! structures {
 structures! {
     Process { namespace, rank }
     Value { kind, bytes }
-    Info { key, value }
-    NodeRanks { host, ranks }
+    Info { key, value, required }
+    NodeRanks { host, ranks, before }
     Job { namespace, parent, slots, nodes, here, applications }
     Application { program, arguments, environment, folder, count, info }
 }
@@ -229,6 +243,7 @@ variants! {
         2 Data(data);
         3 Found(pairs);
         4 Spawned(namespace);
+        5 Facts(pairs);
     }
 }
 
@@ -258,5 +273,6 @@ variants! {
         11 Disconnect { processes, info };
         12 Control { process, targets, info };
         13 Event { code, source, range, info };
+        14 Group { constructs, name, processes, info };
     }
 }

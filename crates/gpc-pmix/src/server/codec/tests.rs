@@ -20,12 +20,17 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn infos() -> impl Strategy<Value = Vec<Info>> {
-    let info = (".{0,9}", any::<u16>(), bytes());
-    vec(info.prop_map(|(key, kind, bytes)| Info { key, value: Value { kind, bytes } }), 0..3)
+    let info = (".{0,9}", any::<u16>(), bytes(), any::<bool>());
+    let info = info.prop_map(|(key, kind, bytes, required)| {
+        let value = Value { kind, bytes };
+        Info { key, value, required }
+    });
+    vec(info, 0..3)
 }
 
 fn job() -> impl Strategy<Value = Job> {
-    let node = (".{0,9}", vec(any::<u32>(), 0..5)).prop_map(|(host, ranks)| NodeRanks { host, ranks });
+    let node = (".{0,9}", vec(any::<u32>(), 0..5), any::<u32>());
+    let node = node.prop_map(|(host, ranks, before)| NodeRanks { host, ranks, before });
     let job = (
         ".{0,9}",
         option::of(process()),
@@ -48,7 +53,9 @@ fn answer() -> impl Strategy<Value = Answer> {
     let found = (process(), infos()).prop_map(|(process, infos)| {
         Answer::Found(infos.into_iter().map(|info| (process.clone(), info)).collect())
     });
-    prop_oneof![Just(Answer::Done), bytes().prop_map(Answer::Data), found, ".{0,9}".prop_map(Answer::Spawned)]
+    let spawned = ".{0,9}".prop_map(Answer::Spawned);
+    let facts = infos().prop_map(Answer::Facts);
+    prop_oneof![Just(Answer::Done), bytes().prop_map(Answer::Data), found, spawned, facts]
 }
 
 fn order() -> impl Strategy<Value = Order> {
@@ -109,6 +116,9 @@ fn upcall() -> impl Strategy<Value = Upcall> {
             .prop_map(|(process, info, applications)| Upcall::Spawn { process, info, applications }),
         (processes(), infos()).prop_map(|(processes, info)| Upcall::Connect { processes, info }),
         (processes(), infos()).prop_map(|(processes, info)| Upcall::Disconnect { processes, info }),
+        (any::<bool>(), ".{0,9}", processes(), infos()).prop_map(|(constructs, name, processes, info)| {
+            Upcall::Group { constructs, name, processes, info }
+        }),
         (process(), processes(), infos()).prop_map(|(process, targets, info)| Upcall::Control {
             process,
             targets,

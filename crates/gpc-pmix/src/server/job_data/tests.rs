@@ -6,7 +6,7 @@ use super::*;
 use crate::server::orders::Process;
 
 fn node(host: &str, ranks: impl IntoIterator<Item = u32>) -> NodeRanks {
-    NodeRanks { host: host.to_owned(), ranks: ranks.into_iter().collect() }
+    NodeRanks { host: host.to_owned(), ranks: ranks.into_iter().collect(), before: 0 }
 }
 
 /// Two applications on two nodes, and a node without processes between them.
@@ -97,6 +97,12 @@ fn each_process_has_its_place_on_its_node_and_in_its_application() {
     let expected =
         [[0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 1], [2, 1, 0, 0, 0, 2], [3, 1, 1, 1, 0, 3], [4, 0, 2, 2, 1, 0]];
     assert_eq!(seen, expected);
+    // Processes of other jobs come first on a node; the numbers have 16 bits.
+    let mut second = job();
+    (second.nodes[0].before, second.nodes[2].before) = (7, 65_535);
+    let ranks = arrays(&of_job(&second), "pmix.pdata");
+    let ranks: Vec<u64> = ranks.iter().map(|process| number(process, "pmix.nrank")).collect();
+    assert_eq!(ranks, [7, 8, 65_535, 0, 9]);
     let hosts: Vec<&str> = processes.iter().map(|process| text(process, "pmix.hname")).collect();
     assert_eq!(hosts, ["a", "a", "b", "b", "a"]);
     assert_eq!(text(&processes[3], "pmix.pdir"), "/s/0/job/3");
@@ -172,7 +178,8 @@ proptest! {
         let places: Vec<Place> = nodes
             .iter()
             .zip(0..)
-            .map(|(&node, rank)| Place { rank, node, local_rank: 0, application: 0, application_rank: 0 })
+            .map(|(&node, rank)| Place {
+ rank, node, local_rank: 0, node_rank: 0, application: 0, application_rank: 0 })
             .collect();
         prop_assert_eq!(nodes_of(&anl_map(&places)), nodes);
     }

@@ -110,7 +110,10 @@ unsafe fn infos(
         let key = until_zero(&info.key);
         // SAFETY: the caller guarantees that the value is complete.
         match unsafe { value(&info.value, depth) } {
-            Some(value) => found.push(Info { key, value }),
+            Some(value) => {
+                let required = info.flags & abi::INFO_REQUIRED != 0;
+                found.push(Info { key, value, required });
+            }
             None if is_needed(info) => return Err(key),
             None => {}
         }
@@ -244,7 +247,7 @@ mod tests {
     const POINTER: u16 = 31;
 
     fn info(key: &str, value: Value) -> Info {
-        Info { key: key.into(), value }
+        Info::new(key, value)
     }
 
     /// What is made for libpmix is read back as it was.
@@ -260,6 +263,7 @@ mod tests {
             info("namespace", Value { kind: abi::PROC_NSPACE, bytes: b"job".to_vec() }),
             info("variable", Value { kind: abi::ENVAR, bytes: b"PATH\0/bin\0:".to_vec() }),
             info("nothing", Value { kind: abi::UNDEF, bytes: Vec::new() }),
+            Info { required: true, ..info("required", Value::boolean(true)) },
         ];
         for kind in 0..80 {
             if let Some(width) = width(kind) {

@@ -58,7 +58,8 @@ impl Lent {
         let is_key = info.key.len() < abi::KEY_BYTES && !info.key.contains('\0');
         let value = if is_key { self.value(&info.value, depth) } else { None };
         let value = value.ok_or_else(|| Unusable(info.key.clone()))?;
-        Ok(abi::Info { key: characters(info.key.as_bytes()), flags: 0, value })
+        let flags = if info.required { abi::INFO_REQUIRED } else { 0 };
+        Ok(abi::Info { key: characters(info.key.as_bytes()), flags, value })
     }
 
     fn value(&mut self, value: &Value, depth: usize) -> Option<abi::Value> {

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, OsString, c_char, c_void};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::server::outbox::Outbox;
 use crate::server::values::Items;
 
 /// The versions whose structures were compared with this crate's, and that read uncompressed lists.
-const VERSIONS: std::ops::RangeInclusive<u32> = 4..=6;
+const VERSIONS: RangeInclusive<u32> = 4..=6;
 
 /// A variable that allows other versions of libpmix.
 const ANY_VERSION: &str = "GPC_PMIX_ANY_VERSION";
@@ -50,6 +51,7 @@ type Work = Box<dyn FnOnce() + Send>;
 /// A running server.
 pub(in crate::server) struct Libpmix {
     version: String,
+    major: Option<u32>,
     error_string: abi::ErrorString,
     register_namespace: calls::RegisterNamespace,
     deregister_namespace: calls::DeregisterNamespace,
@@ -85,16 +87,21 @@ pub(in crate::server) fn set_variables() -> io::Result<()> {
 }
 
 impl Libpmix {
-    /// Loads the library and starts its server on the node that is named `host`.
+    /// Loads the library and starts its server on the node that is named `host`. `own` is the library of the programs,
+    /// which counts if it has a known version.
     ///
     /// # Errors
     /// A message: what is missing, and what to install.
     pub(in crate::server) fn start(
         folder: &Path,
         host: &str,
+        own: Option<&Path>,
         outbox: &Arc<Outbox>,
     ) -> Result<Libpmix, String> {
-        let opened = Opened::open()?;
+        let opened = match own.and_then(|path| Opened::open_at(path, &VERSIONS)) {
+            Some(opened) => opened,
+            None => Opened::open()?,
+        };
         let is_known = opened.major().is_some_and(|major| VERSIONS.contains(&major));
         if !is_known && env::var_os(ANY_VERSION).is_none() {
             return Err(format!(
@@ -116,6 +123,7 @@ impl Libpmix {
                 notify_event: opened.symbol("PMIx_Notify_event")?,
                 finalize: opened.symbol("PMIx_server_finalize")?,
                 free: free()?,
+                major: opened.major(),
                 version: opened.version,
             };
             (server, init)
@@ -126,7 +134,7 @@ impl Libpmix {
     }
 
     fn init(&self, init: calls::ServerInit, folder: &Path, host: &str) -> Result<(), String> {
-        let info = |key: &str, value| Info { key: key.to_owned(), value };
+        let info = |key: &str, value| Info::new(key, value);
         let folder = folder.to_string_lossy();
         let infos = [
             info("pmix.srvr.tmpdir", Value::text(&folder)),
@@ -139,7 +147,7 @@ impl Libpmix {
         ];
         let mut lent = Lent::default();
         let first = lent.infos(&infos).map_err(|error| error.to_string())?;
-        let mut module = upcalls::module();
+        let mut module = upcalls::module(self.major);
         // SAFETY: the module has room for more pointers than any version has; libpmix copies it and the pairs before it
         // returns.
         let status = unsafe { init(&raw mut module, first, infos.len()) };
@@ -282,7 +290,7 @@ impl Libpmix {
     ) -> Result<(), String> {
         let all = Value::process(&Process { namespace: to.to_owned(), rank: ALL });
         let targets = Value::array(&Items::Others(abi::PROC, vec![all.bytes]));
-        infos.push(Info { key: "pmix.evrange".to_owned(), value: targets });
+        infos.push(Info::new("pmix.evrange", targets));
         let mut lent = Lent::default();
         let first = lent.infos(&infos).map_err(|error| error.to_string())?;
         let source = proc(source);

@@ -4,6 +4,7 @@
 use std::ffi::{CString, c_void};
 use std::ptr;
 
+use super::facts::Facts;
 use super::lent::Lent;
 use crate::abi::server::{InfoCallback, LookupCallback, ModexCallback, OpCallback, SpawnCallback};
 use crate::abi::{ERROR, NOT_FOUND, SUCCESS, Status};
@@ -51,11 +52,7 @@ impl Reply {
                 // SAFETY: the callback and the pointer are of one upcall, and used once. So are those below.
                 unsafe { callback(status, caller) };
             }
-            Reply::Info(Some(callback), Caller(caller)) => {
-                let status = done(answer);
-                // SAFETY: as above. There is no information, so nothing is to be released.
-                unsafe { callback(status, ptr::null_mut(), 0, caller, None, ptr::null_mut()) };
-            }
+            Reply::Info(Some(callback), Caller(caller)) => send_facts(callback, caller, answer),
             Reply::Data(Some(callback), Caller(caller)) => send_data(callback, caller, answer),
             Reply::Found(Some(callback), Caller(caller)) => send_found(callback, caller, answer),
             Reply::Spawned(Some(callback), Caller(caller)) => send_spawned(callback, caller, answer),
@@ -103,6 +100,31 @@ fn send_data(callback: ModexCallback, caller: *mut c_void, answer: Result<Answer
 unsafe extern "C" fn release(kept: *mut c_void) {
     // SAFETY: libpmix passes the pointer of `send_data` once, after it has used the data.
     drop(unsafe { Box::from_raw(kept.cast::<Vec<u8>>()) });
+}
+
+/// libpmix reads the pairs later, on its own thread, and then releases them.
+fn send_facts(callback: InfoCallback, caller: *mut c_void, answer: Result<Answer, Status>) {
+    let (status, facts) = match answer {
+        Ok(Answer::Facts(infos)) => match Facts::new(&infos) {
+            Some(facts) => (SUCCESS, Some(facts)),
+            None => (ERROR, None),
+        },
+        other => (done(other), None),
+    };
+    let Some(facts) = facts.filter(|facts| facts.count() > 0) else {
+        // SAFETY: the callback and the pointer are of one upcall, and used once. There is nothing to release.
+        return unsafe { callback(status, ptr::null_mut(), 0, caller, None, ptr::null_mut()) };
+    };
+    let (first, count) = (facts.first(), facts.count());
+    let kept = Box::into_raw(Box::new(facts)).cast::<c_void>();
+    // SAFETY: as above. The pairs stay until `release_facts` is called with them.
+    unsafe { callback(status, first, count, caller, Some(release_facts), kept) };
+}
+
+/// Frees the pairs of an answer.
+unsafe extern "C" fn release_facts(kept: *mut c_void) {
+    // SAFETY: libpmix passes the pointer of `send_facts` once, after it has used the pairs.
+    drop(unsafe { Box::from_raw(kept.cast::<Facts>()) });
 }
 
 /// libpmix copies the pairs before the callback returns.
@@ -206,6 +228,49 @@ mod tests {
         note(format!("spawned {status} {} {}", name.to_str().unwrap(), caller.addr()));
     }
 
+    unsafe extern "C" fn on_info(
+        status: Status,
+        infos: *mut crate::abi::Info,
+        count: usize,
+        caller: *mut c_void,
+        release: Option<ReleaseCallback>,
+        kept: *mut c_void,
+    ) {
+        // SAFETY: there are this many pairs, until they are released.
+        let infos = if count == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(infos, count) } };
+        let kinds: Vec<u16> = infos.iter().map(|info| info.value.kind).collect();
+        note(format!("info {status} {kinds:?} {} {}", caller.addr(), release.is_some()));
+        if let Some(release) = release {
+            // SAFETY: it is released once.
+            unsafe { release(kept) };
+        }
+    }
+
+    #[test]
+    fn facts_are_lent_until_they_are_released() {
+        let facts = vec![Info::new("id", Value::size(7)), Info::new("data", Value::object(vec![1, 2, 3]))];
+        let mut unusable = facts.clone();
+        unusable[0].value.bytes.clear();
+        let answers = [
+            Ok(Answer::Facts(facts)),
+            Ok(Answer::Facts(Vec::new())),
+            Ok(Answer::Done),
+            Err(-24),
+            Ok(Answer::Facts(unusable)),
+        ];
+        for answer in answers {
+            Reply::Info(Some(on_info), caller()).send(answer);
+        }
+        let expected = [
+            "info 0 [4, 27] 77 true",
+            "info 0 [] 77 false",
+            "info 0 [] 77 false",
+            "info -24 [] 77 false",
+            "info -1 [] 77 false",
+        ];
+        assert_eq!(calls(), expected);
+    }
+
     fn caller() -> Caller {
         Caller(ptr::without_provenance_mut(77))
     }
@@ -218,7 +283,7 @@ mod tests {
         Reply::Data(Some(on_data), caller()).send(Ok(Answer::Done));
         Reply::Data(Some(on_data), caller()).send(Err(-46));
         let process = Process { namespace: "job".into(), rank: 5 };
-        let info = Info { key: "k".into(), value: Value::text("v") };
+        let info = Info::new("k", Value::text("v"));
         Reply::Found(Some(on_found), caller()).send(Ok(Answer::Found(vec![(process, info)])));
         Reply::Found(Some(on_found), caller()).send(Ok(Answer::Found(Vec::new())));
         Reply::Found(Some(on_found), caller()).send(Err(-1));

@@ -12,11 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::copied::{application, directives, list, pairs, process, processes, text, texts};
 use super::replies::{Caller, Reply};
-use crate::abi::server::{InfoCallback, LookupCallback, ModexCallback, Module, OpCallback, SpawnCallback};
+use crate::abi::server::{
+    GROUP_CONSTRUCT, GROUP_DESTRUCT, GroupUpcall, InfoCallback, LateUpcalls, LookupCallback, MODULE_POINTERS,
+    ModexCallback, Module, OpCallback, SpawnCallback,
+};
 use crate::abi::{
     App, Info, NOT_FOUND, NOT_SUPPORTED, OPERATION_SUCCEEDED, OUT_OF_RESOURCE, Proc, SUCCESS, Status,
 };
-use crate::server::collective::as_failed;
+use crate::server::collective::{as_failed, is_local_destruct};
 use crate::server::orders::{Application, Event, Process, Upcall};
 use crate::server::outbox::Outbox;
 use crate::server::pending::Pending;
@@ -167,8 +170,13 @@ fn report(upcall: Result<Upcall, String>) -> Status {
     if is_queued { OPERATION_SUCCEEDED } else { OUT_OF_RESOURCE }
 }
 
-/// The functions for libpmix.
-pub(in crate::server) fn module() -> Module {
+/// The major version whose groups are supported: a server of version 4 sends replies that clients of version 5, such as
+/// those of Open MPI 5, misread, and version 6 leaves the data of the members to its host.
+const GROUP_VERSION: u32 = 5;
+
+/// The functions for a libpmix of this major version.
+pub(in crate::server) fn module(major: Option<u32>) -> Module {
+    let has_groups = major == Some(GROUP_VERSION);
     Module {
         client_connected: Some(client_connected),
         client_finalized: Some(client_finalized),
@@ -187,9 +195,13 @@ pub(in crate::server) fn module() -> Module {
         notify_event: Some(notify_event),
         null_before_control: [None; 4],
         job_control: Some(job_control),
-        null_after_control: [None; 7],
-        client_connected2: Some(client_connected2),
-        null_at_end: [None; crate::abi::server::MODULE_POINTERS - 28],
+        null_after_control: [None; 5],
+        late: LateUpcalls {
+            group: has_groups.then_some(group as GroupUpcall),
+            fabric: None,
+            client_connected2: Some(client_connected2),
+            null_at_end: [None; MODULE_POINTERS - 28],
+        },
     }
 }
 
@@ -378,6 +390,34 @@ unsafe extern "C" fn disconnect(
     // SAFETY: libpmix passes lists of these sizes.
     let (processes, info) = unsafe { (processes(procs, count), directives(info, info_size)) };
     ask_for_all(Reply::Done(callback, Caller(data)), info.map(|info| Upcall::Disconnect { processes, info }))
+}
+
+/// A destruct that concerns this node alone is done at once: some libpmix 5 call up twice if it is not, and use the
+/// reply twice.
+unsafe extern "C" fn group(
+    operation: c_int,
+    name: *mut c_char,
+    procs: *const Proc,
+    count: usize,
+    info: *const Info,
+    info_size: usize,
+    callback: Option<InfoCallback>,
+    data: *mut c_void,
+) -> Status {
+    let constructs = match operation {
+        GROUP_CONSTRUCT => true,
+        GROUP_DESTRUCT => false,
+        _ => return NOT_SUPPORTED,
+    };
+    // SAFETY: libpmix passes a text and lists of these sizes.
+    let (name, processes, info) =
+        unsafe { (text(name), processes(procs, count), directives(info, info_size)) };
+    let name = String::from_utf8_lossy(&name).into_owned();
+    let upcall = info.map(|info| Upcall::Group { constructs, name, processes, info });
+    if upcall.as_ref().is_ok_and(is_local_destruct) {
+        return OPERATION_SUCCEEDED;
+    }
+    ask_for_all(Reply::Info(callback, Caller(data)), upcall)
 }
 
 /// A node notifies of every event that concerns a local process, whether it is registered or not.
