@@ -206,11 +206,11 @@
 //! |---|---|
 //! | [`trees`] | the crate `gpc-trees` |
 //! | [`wire`], [`chain`], [`link`] | the protocol, without I/O |
-//! | `transport` | the ways that the bytes of a link take: TCP, Unix sockets, shared memory, the program's network |
+//! | `transport` | carries the bytes of a link: TCP, Unix sockets, shared memory, the program's network |
 //! | [`runtime`] | the driver with sockets and threads, and the interface for applications |
 //! | [`bootstrap`] | gets the id, the addresses and the secret from a launcher |
 //! | `launchers` | launchers' environment variables; `inherited` takes a descriptor by its number (`unsafe`) |
-//! | `hint.rs` | branch hints |
+//! | `branch_hint.rs` | branch hints |
 //! | `channel.rs` | a channel between threads, with little code |
 //! | `clocks.rs` | the clock of services and launchers |
 //! | `snapshot.rs` | what a node or a service holds, for tests |
@@ -262,14 +262,14 @@
 //! | `partial` | partial calls: adoption, change of parent, release |
 //! | `heartbeat`, `liveness` | times of heartbeats; their state |
 //! | `pings`, `suspects` | asks awaited peers, and gives up silent ones; the ids below a silent child |
-//! | `lies` | answers that cannot be true |
+//! | `answer_checks` | checks that an answer fits its request |
 //! | `completed_calls`, `completed_partial_calls` | completed calls, which must not execute again |
 //! | `retained_answers` | retained answers of partial calls |
 //! | `load` | work that requests of peers cause, and its delay |
 //! | `memory`, `reservation` | memory reservations of calls; that of one call |
 //! | `involved` | the peers that calls need |
-//! | `spot`, `spots` | the fast path, and its calls in flight |
-//! | `alone`, `plans` | fast path of an id without children; what equal calls have in common |
+//! | `fast_path`, `fast_leaf`, `fast_calls` | the fast path, at a leaf too, and its calls in flight |
+//! | `plans` | the common part of repeated calls |
 //! | `short_replies`, `root_replies` | replies of a call on the fast path, at an id and at the root |
 //! | `recorder`, `timeline`, `recording` | flight recorder; times of a call in flight; both as typed records |
 //! | `child_replies` | replies of a root's children as they arrive |
@@ -283,16 +283,18 @@
 //! | file | for |
 //! |---|---|
 //! | `links`, `output` | the links of a node as a state machine; its outputs |
-//! | `coming_up`, `closing` | connections become links; links end |
-//! | `arriving`, `leaving` | events of links; signs of life, and long data that pass through |
+//! | `link_setup`, `closing` | connections become links; links end |
+//! | `receiving`, `sending` | events of links; heartbeats, and forwarded long data |
 //! | `deadlines`, `deadline_queue` | deadlines of connections |
 //! | `state`, `table` | the protocol on one connection; the connections of a driver by their keys |
-//! | `inbox`, `event` | bytes to events |
-//! | `heeding`, `refusing` | events to inputs of the chain; requests that are rejected before it |
-//! | `answers`, `replies` | complete responses; responses that are still arriving |
-//! | `outbox`, `outbox/unsent` | messages to bytes; requests that can go out on the next link |
-//! | `leave`, `pace`, `holding` | send window of replies; segment sizes; bounds for a peer that does not read |
-//! | `handing`, `question` | data by descriptor; whether a heartbeat request has left |
+//! | `inbox`, `event` | parses bytes into events |
+//! | `inbox/requests`, `inbox/responses` | requests and responses that are still arriving |
+//! | `response_parsing` | complete responses |
+//! | `event_handling`, `request_rejection` | events to inputs of the chain; requests that are rejected before it |
+//! | `outbox`, `outbox/messages` | serializes messages into bytes; requests and responses as frames |
+//! | `outbox/stream`, `outbox/unsent` | long messages in segments; requests that can go out on the next link |
+//! | `send_window`, `pace`, `queue_limits` | window of replies; segment sizes; bounds for a peer that does not read |
+//! | `descriptor_passing`, `ping_state` | long data by descriptor; whether a PING was sent |
 //! | `pending`, `loss` | messages that wait for a link; how a link is lost |
 //!
 //! ## link/peering
@@ -318,14 +320,14 @@
 //! | `socket`, `listener` | a connection by any transport; what accepts them |
 //! | `address` | addresses |
 //! | `tcp`, `keepalive` | TCP; probes of idle connections |
-//! | `sealed`, `sending` | encrypted TCP; writes without a signal |
+//! | `sealed`, `nosignal` | encrypted TCP; writes without `SIGPIPE` |
 //! | `unix` | Unix sockets |
-//! | `host/network`, `port` | the network of the program: what it implements; what it calls |
-//! | `host/inbound`, `socket` | what node and program share; a connection, as a link uses it |
+//! | `host/network`, `port` | the program's network: the interface it implements; the port it calls |
+//! | `host/inbound`, `socket` | state shared with the program; socket interface of a connection |
 //! | `host/record`, `connection` | header of a message; state of a connection |
 //! | `host/memory` | such a network between nodes of one process |
 //! | `shm/socket`, `ring` | a Unix socket with two rings; a ring |
-//! | `shm/handover`, `lane`, `extents` | sends descriptors; descriptors of one link; sealed memory of a node |
+//! | `shm/scm_rights`, `descriptor_passing`, `extents` | sends descriptors; those of a link; sealed memory of a node |
 //! | `shm/mapping` | maps shared memory (`unsafe`): `backing`, `sealed`, `trim` |
 //!
 //! ## runtime
@@ -338,22 +340,22 @@
 //! | `front` | what both kinds of node have in common |
 //! | `functions`, `functions_error`, `handles` | the table of functions; its errors; handles from names |
 //! | `request`, `stream`, `function_error` | arguments of functions; streaming functions; errors of functions |
-//! | `arrays` | arrays of numbers as data |
+//! | `arrays`, `typed` | arrays of numbers as data; arguments, results and errors with types |
 //! | `metrics`, `metrics_function` | metrics and their text; the built-in function that replies with them |
 //! | `placement`, `access` | where a function runs; which callers may call it |
 //! | `call`, `caller`, `handle` | a call; a handle that makes calls; the call in flight |
 //! | `replies` | the replies of a call as they arrive |
-//! | `outcome`, `by_id`, `call_error` | results |
+//! | `outcome`, `status_table`, `call_error` | results |
 //! | `trace` | the times of the ids of a call, and its critical path |
 //! | `row` | consecutive ids whose addresses follow a rule |
 //! | `link_kind` | the kinds of links on one machine |
 //! | `peer`, `peers` | another node; the peers file |
 //! | `membership`, `membership_error` | learns and forgets peers; why a change is rejected |
-//! | `change`, `spreading` | a change of the membership; announces it to all members |
+//! | `change`, `announcements` | a change of the membership; announces it to all members |
 //! | `membership_function` | the built-in function that receives announcements |
 //! | `recorder`, `recorder_function` | the flight recorder; the built-in function that replies with its records |
 //! | `events`, `peer_events` | links that come up or are lost; reports them to listeners |
-//! | `meeting`, `absent_peers` | waiting for peers; the error if some are not up |
+//! | `peer_wait`, `absent_peers` | waits for peers; the error if some are not up |
 //! | `trust`, `randomness`, `job` | settings of authentication; random secrets, keys and jobs |
 //! | `wait`, `pause` | blocking or polling; announced pauses |
 //! | *between application and event loop* | |
@@ -362,29 +364,29 @@
 //! | `metering`, `loop_metrics` | gathers metrics; what the event loop counts |
 //! | `host`, `prepare` | the node as callers and functions see it; checks a call |
 //! | `completion`, `plan`, `run` | result of a call; the caller's record of it; state of a running function |
-//! | `waiting`, `waiters` | detects waits that cannot end; the functions that wait |
+//! | `deadlock_check`, `waiters` | detects waits that cannot end; the functions that wait |
 //! | *event loop* | |
-//! | `event_loop`, `loop_state` | the turn; what the loop remembers, by role |
-//! | `looking` | polls, then sleeps |
-//! | `on_the_spot` | reads links, and executes short calls where they were read |
-//! | `lead`, `guard` | the driving thread runs functions, and another takes over; notices long functions |
-//! | `outside` | what the driving thread runs outside the loop, and what follows |
-//! | `short_requests`, `short_jobs` | short requests that wait for the end of the turn; what is kept of them |
+//! | `event_loop`, `loop_state` | the turn; state of the loop between turns |
+//! | `polling` | busy polling, yielding, blocking |
+//! | `dispatch` | reads links, and executes short calls where they were read |
+//! | `leader_followers`, `guard` | threads that take turns driving the loop; notices long functions |
+//! | `leader_jobs` | functions that the leading thread runs outside the loop |
+//! | `short_requests`, `short_jobs` | short requests that wait for the end of the turn; their state |
 //! | `auto_tree` | the tree of a call that names none |
 //! | `executor`, `executor_names` | runs functions on workers or inline; names of executors |
 //! | `alarm`, `clock`, `budget` | timer; the only place that reads the time; bound on a turn |
-//! | `idle`, `memory`, `control_group` | memory that an idle node releases; memory budgets; limits of control groups |
+//! | `idle_memory`, `memory`, `control_group` | memory that idle nodes release; memory budgets; control groups |
 //! | `quick_hash` | hash for keys that no peer chooses |
 //! | *links* | |
 //! | `connections`, `connection` | all connections of a node, with their sockets; one of them |
-//! | `opening`, `connect_options` | opens and accepts connections; which kinds, with which checks |
+//! | `connection_setup`, `connect_options` | opens and accepts connections; which kinds, with which checks |
 //! | `greeting`, `names` | drives `peering`; resolves host names |
-//! | `reading` | reads links, and carries out what their events change |
+//! | `reading` | reads links, and handles their events |
 //! | `readiness` | the events of a socket |
 //! | `descriptors`, `shortage` | limits of file descriptors; closes idle links if they are short |
-//! | `deadlines` | when connections need attention though nothing comes |
+//! | `deadlines` | deadlines of connections |
 //! | `refusals`, `users` | limit on logged rejections; users that a node links with |
-//! | `near`, `ring_links`, `watched` | nodes on the same host; links over rings; which rings are polled |
+//! | `same_host`, `ring_polling`, `polled_rings` | Unix sockets within a host; polling of rings; the polled rings |
 //!
 //! ## bootstrap
 //!
@@ -409,11 +411,11 @@
 #![deny(unsafe_code)]
 
 pub mod bootstrap;
+mod branch_hint;
 pub mod chain;
 #[doc(hidden)]
 pub mod channel;
 mod clocks;
-mod hint;
 mod launchers;
 pub mod link;
 pub mod reduce;
@@ -456,6 +458,7 @@ pub use snapshot::Snapshot;
 #[doc(inline)]
 pub use wire::{
     Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, ReplyLimits, Shown, Stage, Status,
+    Straggler,
 };
 
 /// The programs of the README, as tests.

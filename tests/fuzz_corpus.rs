@@ -20,8 +20,17 @@ const MADE_MAX: usize = 4096;
 const MADE: u32 = 400;
 
 /// Targets of other packages, which replay them.
-const ELSEWHERE: [&str; 7] =
-    ["bnr_frames", "bnr_orders", "bnr_pmi", "impi_client", "impi_server", "rendezvous", "run_texts"];
+const ELSEWHERE: [&str; 9] = [
+    "bnr_frames",
+    "bnr_orders",
+    "bnr_pmi",
+    "impi_client",
+    "impi_exchange",
+    "impi_server",
+    "rendezvous",
+    "rendezvous_events",
+    "run_texts",
+];
 
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")

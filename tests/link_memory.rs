@@ -170,7 +170,7 @@ fn bytes_that_nobody_awaits_are_not_kept() {
     (0..40).for_each(|_| bytes.extend(segment(2, true, &[7; 100_000])));
     (0..40).for_each(|_| bytes.extend(segment(9, false, &[7; 100_000])));
     let (events, cost) = feed(&mut inbox, &bytes, 5000, &nobody);
-    assert!(matches!(events[..], [Event::Unwanted(_)]) && inbox.is_idle());
+    assert!(matches!(events[..], [Event::UnawaitedReply(_)]) && inbox.is_idle());
     assert!(cost.peak < 2 * 5000 + FIXED && cost.kept < FIXED, "{cost:?}");
 }
 

@@ -25,11 +25,26 @@ pub(super) trait Driven {
     /// Waits for a link with an id.
     fn link_with(&mut self, id: Id, limit: Duration) -> Result<(), AbsentPeers>;
 
-    /// Waits up to `limit` for an item that `take` returns. `take` may wait for the time that it gets.
-    fn await_item<T>(&mut self, limit: Duration, take: impl FnMut(Duration) -> Option<T>) -> Option<T>;
+    /// Waits up to `limit` until `has_arrived` returns true. It may block for the duration that it gets. See
+    /// [`await_item`].
+    fn await_until(&mut self, limit: Duration, has_arrived: &mut dyn FnMut(Duration) -> bool);
 
     /// Waits up to `limit` until a call has ended here: its request and its answers have been passed on.
     fn pass_on(&mut self, call: CallId, limit: Duration);
+}
+
+/// Waits up to `limit` for an item that `take` returns. `take` may wait for the time that it gets.
+pub(super) fn await_item<T>(
+    node: &mut dyn Driven,
+    limit: Duration,
+    mut take: impl FnMut(Duration) -> Option<T>,
+) -> Option<T> {
+    let mut item = None;
+    node.await_until(limit, &mut |left| {
+        item = take(left);
+        item.is_some()
+    });
+    item
 }
 
 /// A node with a thread.
@@ -54,8 +69,8 @@ impl<N: Borrow<Node>> Driven for N {
         node(self).wait_for_peers([id], limit)
     }
 
-    fn await_item<T>(&mut self, limit: Duration, mut take: impl FnMut(Duration) -> Option<T>) -> Option<T> {
-        take(limit)
+    fn await_until(&mut self, limit: Duration, has_arrived: &mut dyn FnMut(Duration) -> bool) {
+        has_arrived(limit);
     }
 
     /// Its thread does that.
@@ -91,16 +106,13 @@ impl Driven for PolledNode {
         self.wait_for_peers([id], limit)
     }
 
-    fn await_item<T>(&mut self, limit: Duration, mut take: impl FnMut(Duration) -> Option<T>) -> Option<T> {
+    fn await_until(&mut self, limit: Duration, has_arrived: &mut dyn FnMut(Duration) -> bool) {
         let limit = Clock::system().limit(limit);
         // Terminates: the time limit passes.
-        loop {
-            if let Some(item) = take(Duration::ZERO) {
-                return Some(item);
-            }
-            let left = limit.left()?;
-            self.progress(left).ok()?;
-        }
+        while !has_arrived(Duration::ZERO)
+            && let Some(left) = limit.left()
+            && self.progress(left).is_ok()
+        {}
     }
 
     fn pass_on(&mut self, call: CallId, limit: Duration) {
@@ -139,7 +151,8 @@ mod tests {
         drop(parent);
         let kind = |event: PeerEvent| (event.id, event.kind);
         assert_eq!(events.try_recv().map(kind), Ok((0, PeerEventKind::Up)));
-        let (id, lost) = polled.await_item(LIMIT, |_| events.try_recv().ok().map(kind)).expect("a link ends");
+        let (id, lost) =
+            await_item(&mut polled, LIMIT, |_| events.try_recv().ok().map(kind)).expect("a link ends");
         assert!(id == 0 && matches!(lost, PeerEventKind::Lost { .. }), "{lost:?}");
     }
 
@@ -161,7 +174,7 @@ mod tests {
             (next().start().unwrap(), next().polled().unwrap(), next().start().unwrap());
         let handle = root.call(Call::new(passes).ids(0..3).tree(Tree::Chain)).unwrap();
         let here = |limit| told.recv_timeout(limit).ok().filter(|(me, _)| *me == 1);
-        let (_, call) = polled.await_item(LIMIT, here).expect("the call arrives");
+        let (_, call) = await_item(&mut polled, LIMIT, here).expect("the call arrives");
         polled.pass_on(call, LIMIT);
         assert!(!polled.has_call(call), "it has replied");
         handle.wait().unwrap();

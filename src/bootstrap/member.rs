@@ -146,7 +146,7 @@ impl Serving {
         self.until(&mut node)
     }
 
-    fn until(self, node: &mut impl Driven) -> Result<Loss, BootstrapError> {
+    fn until(self, node: &mut dyn Driven) -> Result<Loss, BootstrapError> {
         match (self.watch, self.root) {
             (Some(watch), Some(root)) => watch.until_left(node, &root),
             _ => Ok(Loss::Left),

@@ -62,6 +62,7 @@ mod trust;
 mod variables;
 mod watch;
 
+use gpc_trees::sorting::collected;
 use std::time::{Duration, Instant};
 
 pub use crate::launchers::{inherit_nothing, inherited_socket, keep_socket, scrub};
@@ -105,7 +106,7 @@ pub fn from_env_within(limit: Duration) -> Result<Option<Bootstrap>, BootstrapEr
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    let variables: Variables = std::env::vars_os().filter_map(text).collect();
+    let variables: Variables = collected(std::env::vars_os().filter_map(text));
     let bootstrap = sources::find(&variables)?.map(|source| source.open(limit)).transpose()?;
     Ok(bootstrap.map(|bootstrap| bootstrap.limit_since(begun, limit)))
 }

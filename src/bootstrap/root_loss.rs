@@ -50,7 +50,7 @@ impl RootLoss {
     }
 
     /// How id 0 has gone, given how the watched id has. Tells the children if it was lost.
-    pub(super) fn judge(&self, node: &mut impl Driven, loss: Loss) -> Loss {
+    pub(super) fn judge(&self, node: &mut dyn Driven, loss: Loss) -> Loss {
         let is_told = self.is_told.load(Ordering::Relaxed);
         let loss = if loss == Loss::Left && is_told { Loss::Broken } else { loss };
         if loss != Loss::Left && !self.children.is_empty() {

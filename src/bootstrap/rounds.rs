@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::Id;
 
-use super::driven::Driven;
+use super::driven::{Driven, await_item};
 use super::entry::Entry;
 use super::exchange::TREE;
 use super::watch::Watch;
@@ -136,19 +136,19 @@ impl Rounds {
     }
 
     /// The part of id 0: gathers the entries, and returns them once every id has them. `learn` receives all entries.
-    pub(super) fn lead<N: Driven>(
+    pub(super) fn lead(
         &self,
-        node: &mut N,
+        node: &mut dyn Driven,
         count: u32,
         limit: &TimeLimit,
-        learn: impl FnOnce(&mut N, &[Entry]) -> Result<(), BootstrapError>,
+        learn: impl FnOnce(&mut dyn Driven, &[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
         let entries = self.lead_all(node, count, limit, learn);
         entries.inspect_err(|error| self.give_up(node, count, error))
     }
 
     /// Announces to all reachable ids that the exchange has failed. The others detect that this process has gone.
-    fn give_up(&self, node: &mut impl Driven, count: u32, error: &BootstrapError) {
+    fn give_up(&self, node: &mut dyn Driven, count: u32, error: &BootstrapError) {
         let text = error.to_string().into_bytes();
         let call = self.say(GIVE_UP, count).data(text).partial().limit(GIVE_UP_LIMIT);
         let _ = node.complete(call);
@@ -158,7 +158,7 @@ impl Rounds {
     /// watches. Otherwise id 0 could leave before another id has seen it.
     pub(super) fn go(
         &self,
-        node: &mut impl Driven,
+        node: &mut dyn Driven,
         watch: Option<&mut Watch>,
         count: u32,
         limit: &TimeLimit,
@@ -176,7 +176,7 @@ impl Rounds {
 
     fn receive_go(
         &self,
-        node: &mut impl Driven,
+        node: &mut dyn Driven,
         watch: &mut Watch,
         limit: &TimeLimit,
     ) -> Result<(), BootstrapError> {
@@ -194,12 +194,12 @@ impl Rounds {
         }
     }
 
-    fn lead_all<N: Driven>(
+    fn lead_all(
         &self,
-        node: &mut N,
+        node: &mut dyn Driven,
         count: u32,
         limit: &TimeLimit,
-        learn: impl FnOnce(&mut N, &[Entry]) -> Result<(), BootstrapError>,
+        learn: impl FnOnce(&mut dyn Driven, &[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
         let gather = Call::new(self.entry).ids(0..count).tree(TREE).limit(left(limit));
         let gathered = node.complete(gather)?;
@@ -222,13 +222,13 @@ impl Rounds {
     }
 
     /// The part of any other id. `learn` receives all entries, and returns when calls reach these ids.
-    pub(super) fn follow<N: Driven>(
+    pub(super) fn follow(
         &self,
-        node: &mut N,
+        node: &mut dyn Driven,
         watch: &mut Watch,
         count: u32,
         limit: &TimeLimit,
-        learn: impl FnOnce(&mut N, &[Entry]) -> Result<(), BootstrapError>,
+        learn: impl FnOnce(&mut dyn Driven, &[Entry]) -> Result<(), BootstrapError>,
     ) -> Result<Vec<Entry>, BootstrapError> {
         let (text, token) = match self.receive(node, watch, limit)? {
             Announcement::Table(text, token) => (text, token),
@@ -252,7 +252,7 @@ impl Rounds {
     /// Waits for an announcement of id 0, as long as one can arrive.
     fn receive(
         &self,
-        node: &mut impl Driven,
+        node: &mut dyn Driven,
         watch: &mut Watch,
         limit: &TimeLimit,
     ) -> Result<Announcement, BootstrapError> {
@@ -261,7 +261,7 @@ impl Rounds {
         loop {
             let left = left(limit);
             let pop = |limit| self.announcements.pop(limit);
-            if let Some(announcement) = node.await_item(left.min(CHECK_INTERVAL), pop) {
+            if let Some(announcement) = await_item(node, left.min(CHECK_INTERVAL), pop) {
                 return Ok(announcement);
             }
             // An announcement that was received before id 0 went is still valid.

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
+use gpc_trees::sorting::collected;
 use gpc_trees::{Id, IdList};
 
 use super::BootstrapError;
@@ -46,8 +47,7 @@ impl RuleBootstrap {
         let rule = &self.rule;
         let (parent, children) = neighbours(rule.id(), rule.count());
         let ids = [rule.id()].into_iter().chain(parent).chain(children.iter().copied());
-        let mut found: BTreeMap<Id, Address> =
-            self.resolve.addresses(rule, ids, left(limit))?.into_iter().collect();
+        let mut found: BTreeMap<Id, Address> = collected(self.resolve.addresses(rule, ids, left(limit))?);
         let awaited: Vec<(Id, Address)> =
             children.iter().filter_map(|id| Some((*id, found.get(id)?.clone()))).collect();
         wait_for(&awaited, limit)?;
@@ -66,7 +66,7 @@ impl RuleBootstrap {
         Ok((
             Entry { host, reach, key, addresses: vec![reached] },
             own,
-            found.into_iter().map(entry).collect(),
+            collected(found.into_iter().map(entry)),
         ))
     }
 }

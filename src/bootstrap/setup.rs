@@ -7,6 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use gpc_trees::sorting::collected;
 use gpc_trees::{Hosts, Id};
 
 use super::driven::Driven;
@@ -211,12 +212,9 @@ impl Bootstrap {
         self.start_as(functions, build, Builder::polled)
     }
 
-    fn start_as<N: Driven>(
-        self,
-        functions: &Functions,
-        build: impl FnOnce(Builder) -> Builder,
-        start: impl FnOnce(Builder) -> io::Result<N>,
-    ) -> Result<Member<N>, BootstrapError> {
+    /// Meets the others as far as that needs no node. Apart from the rest, which is in a program once for each kind of
+    /// node.
+    fn before_start(self, functions: &Functions) -> Result<BeforeStart, BootstrapError> {
         let Bootstrap { place, launcher, method, limit, begun, link, address } = self;
         let clock = Clock::system();
         let limit = clock.limit_of_which(limit, begun.map_or(Duration::ZERO, |begun| begun.elapsed()));
@@ -230,8 +228,41 @@ impl Bootstrap {
         let (all, ruled) = (matches!(met, KnownEntries::All(..)), matches!(met, KnownEntries::Rule { .. }));
         let (trust, mut known) = met.into_parts();
         known.insert(id, mine.clone());
+        let timing = (clock, limit);
+        let peers = peers(id, &mine, &known, trust.job)?;
+        Ok(BeforeStart {
+            timing,
+            launcher,
+            id,
+            count,
+            mine,
+            own,
+            groups,
+            farewell,
+            rounds,
+            root_loss,
+            parent,
+            known,
+            peers,
+            trust,
+            all,
+            ruled,
+        })
+    }
+
+    fn start_as<N: Driven>(
+        self,
+        functions: &Functions,
+        build: impl FnOnce(Builder) -> Builder,
+        start: impl FnOnce(Builder) -> io::Result<N>,
+    ) -> Result<Member<N>, BootstrapError> {
+        let link = self.link;
+        let before = self.before_start(functions)?;
+        let BeforeStart { timing: (clock, limit), launcher, id, count, mine, own, .. } = before;
+        let BeforeStart { groups, farewell, rounds, root_loss, parent, mut known, trust, all, ruled, .. } =
+            before;
         let builder = build(Node::builder(id).functions(functions)).link(link);
-        let mut node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?, start)?;
+        let mut node = own.start(builder, &trust, before.peers, start)?;
         let address = |id: Id| known.get(&id).map(|entry| mine.address_of(id, entry)).transpose();
         let watch = match parent.map(|parent| Ok((parent, address(parent)?))).transpose() {
             Ok(Some((parent, Some(address)))) => {
@@ -259,13 +290,39 @@ impl Bootstrap {
             1 => {}
             _ if all => rounds.go(&mut member.node, member.watch.as_mut(), count, &limit)?,
             // Each id knows only its neighbours, which at some ids are all of them.
-            _ => known = introduce(&mut member, &rounds, &mine, known, &limit)?,
+            _ => {
+                let met = (member.watch.as_mut(), count);
+                known = introduce(&mut member.node, met, &rounds, &mine, known, &limit)?;
+            }
         }
         member.peers = peers(id, &mine, &known, trust.job)?;
         member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;
         member.farewell = AtEnd(farewell);
         Ok(member)
     }
+}
+
+/// All that is known before the node starts.
+struct BeforeStart {
+    timing: (Clock, TimeLimit),
+    launcher: &'static str,
+    id: Id,
+    count: u32,
+    mine: Entry,
+    own: Endpoint,
+    groups: Option<Hosts>,
+    farewell: Farewell,
+    rounds: Rounds,
+    root_loss: RootLoss,
+    parent: Option<Id>,
+    known: BTreeMap<Id, Entry>,
+    /// Those that are known.
+    peers: Peers,
+    trust: Trust,
+    /// Whether all are known.
+    all: bool,
+    /// Whether a rule says where the others are.
+    ruled: bool,
 }
 
 /// The state of a process before its node starts.
@@ -416,26 +473,26 @@ fn gather(
 }
 
 /// Gets the entries of all others, through the tree of linked neighbours.
-fn introduce<N: Driven>(
-    member: &mut Member<N>,
+fn introduce(
+    node: &mut dyn Driven,
+    (watch, count): (Option<&mut Watch>, u32),
     rounds: &Rounds,
     mine: &Entry,
     known: BTreeMap<Id, Entry>,
     limit: &TimeLimit,
 ) -> Result<BTreeMap<Id, Entry>, BootstrapError> {
-    let Member { node, count, watch, .. } = member;
     let me = node.me();
-    let learn = |node: &mut N, entries: &[Entry]| {
+    let learn = |node: &mut dyn Driven, entries: &[Entry]| {
         let others = (0..).zip(entries).filter(|(id, _)| *id != me && !known.contains_key(id));
         let others: Result<Vec<Peer>, BootstrapError> =
             others.map(|(id, entry)| peer(id, mine, entry)).collect();
         Ok(node.learn_peers(others?)?)
     };
     let entries = match watch {
-        None => rounds.lead(node, *count, limit, learn)?,
-        Some(watch) => rounds.follow(node, watch, *count, limit, learn)?,
+        None => rounds.lead(node, count, limit, learn)?,
+        Some(watch) => rounds.follow(node, watch, count, limit, learn)?,
     };
-    Ok((0..).zip(entries).collect())
+    Ok(collected((0..).zip(entries)))
 }
 
 fn peer(id: Id, mine: &Entry, entry: &Entry) -> Result<Peer, BootstrapError> {

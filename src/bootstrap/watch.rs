@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::BootstrapError;
-use super::driven::Driven;
+use super::driven::{Driven, await_item};
 use super::root_loss::RootLoss;
 use crate::Clock;
 use crate::runtime::{Address, Events, Loss, NoEvent, PeerEventKind};
@@ -59,7 +59,7 @@ impl WatchedLink {
     }
 
     /// Takes an event of any link.
-    fn heed(&mut self, id: Id, kind: &PeerEventKind) {
+    fn record(&mut self, id: Id, kind: &PeerEventKind) {
         if id == self.id {
             self.link = match kind {
                 PeerEventKind::Up => Link::Up,
@@ -101,7 +101,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Watches an id with this address from now on.
     pub(super) fn new(
-        node: &mut impl Driven,
+        node: &mut dyn Driven,
         watched: Id,
         address: Address,
         clock: &Clock,
@@ -134,12 +134,12 @@ impl Watch {
     /// Processes all events that have arrived.
     fn catch_up(&mut self) {
         while let Ok(event) = self.events.try_recv() {
-            self.watched.heed(event.id, &event.kind);
+            self.watched.record(event.id, &event.kind);
         }
     }
 
     /// How the link with the watched id was lost for good, if it was. Reopens the link if it was closed.
-    fn lost_by_now(&mut self, node: &mut impl Driven) -> Result<Option<Loss>, BootstrapError> {
+    fn lost_by_now(&mut self, node: &mut dyn Driven) -> Result<Option<Loss>, BootstrapError> {
         if self.events.missed() > 0 {
             self.events = node.subscribe()?;
             self.watched.forget();
@@ -160,7 +160,7 @@ impl Watch {
     }
 
     /// Links with the watched id; returns false if no process listens at its address.
-    fn meets(&self, node: &mut impl Driven) -> bool {
+    fn meets(&self, node: &mut dyn Driven) -> bool {
         let limit = self.clock.limit(MEET_LIMIT);
         // Terminates: the time limit passes.
         while !limit.is_over() {
@@ -177,7 +177,7 @@ impl Watch {
     /// instead.
     pub(super) fn left_by_now(
         &mut self,
-        node: &mut impl Driven,
+        node: &mut dyn Driven,
         root: &Address,
     ) -> Result<Option<Loss>, BootstrapError> {
         // Terminates: the second iteration watches id 0.
@@ -196,7 +196,7 @@ impl Watch {
     /// Waits until id 0, whose address is `root`, has gone.
     pub(super) fn until_left(
         mut self,
-        node: &mut impl Driven,
+        node: &mut dyn Driven,
         root: &Address,
     ) -> Result<Loss, BootstrapError> {
         // Terminates: each event may be the loss of a link, and id 0's is the last.
@@ -208,8 +208,8 @@ impl Watch {
                 Err(NoEvent::Yet) => None,
                 event => Some(event.ok()),
             };
-            match node.await_item(WAIT_MAX, next) {
-                Some(Some(event)) => self.watched.heed(event.id, &event.kind),
+            match await_item(node, WAIT_MAX, next) {
+                Some(Some(event)) => self.watched.record(event.id, &event.kind),
                 Some(None) => return Ok(Loss::Left),
                 None => {}
             }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_events_of_the_watched_link_decide_and_no_others() {
         let mut watched = WatchedLink::new(3, Duration::ZERO);
-        watched.heed(2, &lost(Loss::Left));
+        watched.record(2, &lost(Loss::Left));
         assert_eq!(watched.find(Duration::ZERO), Finding::Present);
         for (loss, found) in [
             (Loss::Left, Finding::Gone),
@@ -243,9 +243,9 @@ mod tests {
             (Loss::Forgotten, Finding::Present),
             (Loss::Closed, Finding::Present),
         ] {
-            watched.heed(3, &lost(loss));
+            watched.record(3, &lost(loss));
             assert_eq!(watched.find(Duration::from_secs(9)), found, "{loss:?}");
-            watched.heed(3, &PeerEventKind::Up);
+            watched.record(3, &PeerEventKind::Up);
             assert_eq!(watched.find(Duration::from_secs(9)), Finding::Present, "{loss:?}");
         }
         // The loss may have been among the events that were missed: the address tells.
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(watched.find(begun + PROBE_AFTER), Finding::Present);
         assert_eq!(watched.find(begun + 2 * PROBE_AFTER - moment), Finding::Present);
         assert_eq!(watched.find(begun + 2 * PROBE_AFTER), Finding::Probe);
-        watched.heed(0, &PeerEventKind::Up);
+        watched.record(0, &PeerEventKind::Up);
         assert_eq!(watched.find(begun + 9 * PROBE_AFTER), Finding::Present);
     }
 }

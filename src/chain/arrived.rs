@@ -2,6 +2,7 @@
 //!
 //! Most ids have few children, so the first reply needs no allocation.
 
+use gpc_trees::sorting::sort_by_key;
 use smallvec::SmallVec;
 
 use crate::wire::message::SubtreeReply;
@@ -50,7 +51,7 @@ impl Arrived {
     pub(super) fn in_list_order(&mut self) -> &[PlacedReply] {
         let left = &mut self.replies[self.taken..];
         if left.len() > 1 {
-            left.sort_unstable_by_key(|(place, _)| *place);
+            sort_by_key(left, |(place, _)| *place);
         }
         left
     }

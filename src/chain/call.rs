@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use gpc_trees::sorting::sort_by_key;
 use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
@@ -25,7 +26,7 @@ use crate::wire::{Coverage, Reason, Report, Request, Status};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
     /// Started here. `followed` is whether the application gets the replies of the children as they arrive.
-    Here { ticket: u64, watch: bool, followed: bool },
+    Application { ticket: u64, watch: bool, followed: bool },
     /// Sent by a parent, with `skipped` parents given up between it and this id. `credit_owed` is true until the
     /// request counts as consumed.
     Parent { id: Id, skipped: u32, credit_owed: bool },
@@ -61,7 +62,7 @@ impl OwnPart {
     /// The initial part of a new call; a root that only watches has no func to run.
     fn begin(origin: &Origin) -> OwnPart {
         match origin {
-            Origin::Here { watch: true, .. } => OwnPart::Ready(Reply::default()),
+            Origin::Application { watch: true, .. } => OwnPart::Ready(Reply::default()),
             _ => OwnPart::Pending,
         }
     }
@@ -320,7 +321,7 @@ impl Call {
 
     pub(super) fn parent(&self) -> Option<Id> {
         match self.origin {
-            Origin::Here { .. } => None,
+            Origin::Application { .. } => None,
             Origin::Parent { id, .. } => Some(id),
         }
     }
@@ -422,7 +423,7 @@ impl Call {
     /// Returns the children with their indexes, in list order.
     fn in_list_order(children: &[Child]) -> Vec<(usize, &Child)> {
         let mut ordered: Vec<(usize, &Child)> = children.iter().enumerate().collect();
-        ordered.sort_by_key(|(_, child)| child.group.start);
+        sort_by_key(&mut ordered, |(_, child)| child.group.start);
         ordered
     }
 

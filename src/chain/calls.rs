@@ -13,7 +13,7 @@ use super::Time;
 use super::call::{Call, Origin};
 use super::seeded_hash::{Seeded, SeededMap};
 use super::slot::Slot;
-use crate::hint::{likely, unlikely};
+use crate::branch_hint::{likely, unlikely};
 use crate::wire::{CallId, Request};
 
 /// The slot that needs no table.
@@ -189,7 +189,7 @@ mod tests {
         let request = Request::new(named(sequence), IdList::range(1..2));
         calls.insert(
             Arc::new(request),
-            Origin::Here { ticket: sequence, watch: false, followed: false },
+            Origin::Application { ticket: sequence, watch: false, followed: false },
             Time::default(),
         )
     }

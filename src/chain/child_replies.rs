@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use gpc_trees::sorting::collected;
 use gpc_trees::{Group, Id};
 
 use super::call::{Call, Child, ChildAnswer, Origin};
@@ -16,19 +17,20 @@ use crate::wire::{Coverage, Report};
 impl Node {
     /// Whether the call of this ticket has started and has not ended.
     pub fn has_started(&self, ticket: u64) -> bool {
-        self.tickets.contains_key(&ticket)
+        self.tickets.get(ticket).is_some()
     }
 
     /// Reports the replies of a call's children from now on, and those that have arrived.
     pub(super) fn follow(&mut self, ticket: u64) {
-        let id = self.tickets.get(&ticket).copied();
+        let id = self.tickets.get(ticket).copied();
         let Some(slot) = id.and_then(|id| self.find(id)) else { return };
         let Some(call) = self.calls.get_mut(slot) else { return };
-        let Origin::Here { followed, .. } = &mut call.origin else { return };
+        let Origin::Application { followed, .. } = &mut call.origin else { return };
         if std::mem::replace(followed, true) {
             return;
         }
-        let mut arrived: BTreeMap<u32, SubtreeReply> = call.arrived.in_list_order().iter().cloned().collect();
+        let mut arrived: BTreeMap<u32, SubtreeReply> =
+            collected(call.arrived.in_list_order().iter().cloned());
         let children = call.children.as_deref().unwrap_or_default();
         let outputs: Vec<Output> = children
             .iter()
@@ -39,7 +41,7 @@ impl Node {
 
     /// Reports a child that has just answered, or is lost.
     pub(super) fn report_child(&mut self, slot: Slot, index: usize) {
-        let followed = |call: &&Call| matches!(call.origin, Origin::Here { followed: true, .. });
+        let followed = |call: &&Call| matches!(call.origin, Origin::Application { followed: true, .. });
         let Some(call) = self.calls.get(slot).filter(followed) else { return };
         let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let output = call.child_reply(child, call.arrived.last_of(child.group.start).cloned());
@@ -52,7 +54,7 @@ impl Node {
 impl Call {
     /// The report of a child that has answered or is lost, if the application gets one.
     fn child_reply(&self, child: &Child, reply: Option<SubtreeReply>) -> Option<Output> {
-        let Origin::Here { ticket, watch, .. } = self.origin else { return None };
+        let Origin::Application { ticket, watch, .. } = self.origin else { return None };
         if !self.request.reply_wanted || self.request.callback.is_some() {
             return None;
         }

@@ -13,7 +13,7 @@ use gpc_trees::Id;
 use super::completed_partial_calls::CompletedPartialCalls;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
 use super::sizes::Sizes;
-use crate::hint::{likely, unlikely};
+use crate::branch_hint::{likely, unlikely};
 use crate::wire::CallId;
 
 /// Number of ended calls that are remembered. A second request is delayed by at most a few frames of one link against

@@ -183,7 +183,7 @@ pub enum Input {
         message: Message,
     },
     /// Bytes arrived from a peer that are not a complete message, such as a part of a long reply: a heartbeat.
-    Heard(Id),
+    Heartbeat(Id),
     /// A [`Ping`](Message::Ping) to this peer has left and no longer waits behind other bytes here: the peer's silence
     /// counts from now. Without this input it counts from the output.
     PingLeft(Id),

@@ -5,14 +5,17 @@
 use std::time::Duration;
 
 use gpc_trees::Id;
+use gpc_trees::sorting::sort_by;
 
 use super::call::{Call, JobState, Origin, OwnPart};
 use super::recorder::End;
 use super::run_queue::RunQueue;
 use super::slot::Slot;
-use super::{Node, Output, Start, Time};
+use super::{Node, Output, Start};
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
+use crate::wire::{
+    CallId, CallState, Cause, CauseKind, Coverage, Failure, Message, Stage, Status, Straggler,
+};
 
 /// Message of a call that its caller has cancelled.
 const GIVEN_UP: &str = "the caller gave the call up";
@@ -58,7 +61,7 @@ impl Node {
         call.leave_unasked();
         let id = call.request.call;
         let mut coverage = call.coverage(own_failed, failed);
-        if let Origin::Here { watch: true, .. } = call.origin {
+        if let Origin::Application { watch: true, .. } = call.origin {
             coverage = coverage.without_first();
         }
         let culprit = failed.and_then(|(index, _)| call.children.as_ref().map(|children| children[index].id));
@@ -103,7 +106,7 @@ impl Node {
 
     /// Handles a cancel of the application.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        let call = self.tickets.get(&ticket).copied();
+        let call = self.tickets.get(ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
             let (me, kind) = (self.config.me, CauseKind::Cancelled);
             self.fail(slot, Cause::new(me, Stage::Cancelled, kind, GIVEN_UP));
@@ -119,7 +122,7 @@ impl Node {
 
     /// Returns the classes of workers that a call started here still needs, one bit for each; 0 if it has ended.
     pub fn needs_workers(&self, ticket: u64) -> u64 {
-        let call = self.tickets.get(&ticket).and_then(|id| self.calls.named(*id));
+        let call = self.tickets.get(ticket).and_then(|id| self.calls.named(*id));
         let Some(call) = call else { return 0 };
         let classes = call.request.local.classes;
         let func = matches!(call.own, OwnPart::Pending | OwnPart::Taking(_));
@@ -134,14 +137,15 @@ impl Node {
         self.completed.unlinked(peer);
         self.liveness.lost(peer);
         self.load.drop_requests(peer);
-        let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
-        for id in on_the_spot {
+        let on_fast_path =
+            self.fast_calls.as_ref().map_or(Vec::new(), |fast_calls| fast_calls.concerned(peer));
+        for id in on_fast_path {
             self.take_over(id);
         }
         let concerned = |call: &Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
         let concerned = self.calls.iter().filter(|call| concerned(call));
         let mut calls: Vec<CallId> = concerned.map(|call| call.request.call).collect();
-        calls.sort_unstable();
+        sort_by(&mut calls, Ord::cmp);
         for id in calls {
             let Some(slot) = self.calls.find(id) else { continue };
             let Some(call) = self.calls.get_mut(slot) else { continue };
@@ -188,12 +192,6 @@ impl Node {
     }
 }
 
-/// Returns for how long something has lasted, in milliseconds, as a part of a message.
-fn lasting(span: Option<Duration>) -> String {
-    let millis = span.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-    millis.map_or(String::new(), |millis| format!(", for {:?}", Duration::from_millis(millis)))
-}
-
 /// Returns what a function itself waits for, as the end of a message.
 fn waiting(what: Option<&str>) -> String {
     what.map_or(String::new(), |what| format!(": {what}"))
@@ -210,27 +208,23 @@ fn passed(me: Id, limit: Duration, stage: Stage, doing: &str) -> Cause {
 
 /// Returns the cause for a func that took longer than its call's limit.
 pub(super) fn outlasted(me: Id, limit: Duration) -> Cause {
-    passed(me, limit, Stage::Func, "while func was running")
+    let straggler = Some(Box::new(Straggler::new(me, CallState::Func, limit)));
+    Cause { straggler, ..passed(me, limit, Stage::Func, "while func was running") }
 }
 
 /// Returns the cause for a passed time limit: what the call was waiting for.
-pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Cause {
-    let (limit, times) = (call.request.limit, &call.times);
+pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue) -> Cause {
+    let limit = call.request.limit;
     let here = |stage, doing: String| passed(me, limit, stage, &doing);
     match (&call.own, &call.job) {
         (OwnPart::Pending | OwnPart::Taking(_), JobState::Running) => here(
             Stage::Func,
-            format!(
-                "while func was running{}{}",
-                lasting(times.lasting(times.began, now)),
-                waiting(run_queue.awaited_by(call.request.call))
-            ),
+            format!("while func was running{}", waiting(run_queue.awaited_by(call.request.call))),
         ),
         (OwnPart::Pending | OwnPart::Taking(_), JobState::Queued(position)) => here(
             Stage::Func,
             format!(
-                "while func waited for its turn behind other functions of this id{}{}",
-                lasting(Some(now.since(times.came))),
+                "while func waited for its turn behind other functions of this id{}",
                 waiting(run_queue.awaited_before(*position))
             ),
         ),
@@ -238,21 +232,14 @@ pub(super) fn expiry(me: Id, call: &Call, run_queue: &RunQueue, now: Time) -> Ca
             let data = &call.request.data;
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }
-        (OwnPart::Deferred, _) => here(
-            Stage::Func,
-            format!("before the deferred reply was given{}", lasting(times.lasting(times.began, now))),
-        ),
+        (OwnPart::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
         (OwnPart::Given, _) => call.held_up(me),
         (OwnPart::LentLater, _) => {
             here(Stage::Callback, "before the deferred reply of callback was given".into())
         }
         (OwnPart::Lent, _) => here(
             Stage::Callback,
-            format!(
-                "while callback was running{}{}",
-                lasting(times.lasting(times.merging, now)),
-                waiting(run_queue.awaited_by(call.request.call))
-            ),
+            format!("while callback was running{}", waiting(run_queue.awaited_by(call.request.call))),
         ),
         (OwnPart::Ready(_), JobState::Queued(position)) => here(
             Stage::Callback,

@@ -27,7 +27,7 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     let reply = match call.request.callback {
         Some(_) => Ok(merged_alone(own)),
         None => {
-            let own = Some(own).filter(|_| !matches!(call.origin, Origin::Here { watch: true, .. }));
+            let own = Some(own).filter(|_| !matches!(call.origin, Origin::Application { watch: true, .. }));
             aggregated(call, own)
         }
     };
@@ -109,7 +109,7 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
         (Some(_), true) => merged(call),
         (None, true) => {
             let own = match std::mem::replace(&mut call.own, OwnPart::Failed) {
-                OwnPart::Ready(reply) if !matches!(call.origin, Origin::Here { watch: true, .. }) => {
+                OwnPart::Ready(reply) if !matches!(call.origin, Origin::Application { watch: true, .. }) => {
                     Some(reply)
                 }
                 _ => None,
@@ -141,7 +141,7 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
 fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
     let arrived = call.unmerged();
     // A root that only watches has no value of its own, except what callback has merged from others.
-    let watches = matches!(call.origin, Origin::Here { watch: true, .. });
+    let watches = matches!(call.origin, Origin::Application { watch: true, .. });
     let nothing_own = watches && call.partial.merged.is_empty() && !arrived.is_empty();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, OwnPart::Failed) {
         OwnPart::Ready(_) if nothing_own => arrived,

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use gpc_trees::Id;
+use gpc_trees::sorting::collected;
 
 use super::call::Call;
-use super::spots::Spot;
-use super::{Asker, Node};
+use super::fast_calls::FastCall;
+use super::{CallOrigin, Node};
 use crate::wire::CallId;
 
 impl Node {
@@ -16,22 +17,22 @@ impl Node {
     pub fn involved(&self) -> BTreeSet<Id> {
         let parents = self.calls.iter().filter_map(Call::parent);
         let awaited = self.calls.iter().flat_map(Call::awaited_ids);
-        let spots = || self.spots.iter().flat_map(|spots| spots.iter());
-        let askers = spots().filter_map(|spot| match spot.asker {
-            Asker::Parent(parent) => Some(parent),
-            Asker::Here { .. } => None,
+        let fast_calls = || self.fast_calls.iter().flat_map(|fast_calls| fast_calls.iter());
+        let origins = fast_calls().filter_map(|fast_call| match fast_call.origin {
+            CallOrigin::Parent(parent) => Some(parent),
+            CallOrigin::Application { .. } => None,
         });
-        let of_spots = spots().flat_map(Spot::awaited_ids);
-        parents.chain(awaited).chain(askers).chain(of_spots).chain(self.load.parents()).collect()
+        let of_fast_calls = fast_calls().flat_map(FastCall::awaited_ids);
+        collected(parents.chain(awaited).chain(origins).chain(of_fast_calls).chain(self.load.parents()))
     }
 
     /// Whether the calls in flight of which a peer is the parent or an awaited child are all among `calls`, and no
     /// request of it waits. The time is proportional to the number of calls.
     pub fn is_involved_only_in(&self, peer: Id, calls: &BTreeSet<CallId>) -> bool {
         let concerned = |call: &&Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
-        let of_spots = self.spots.iter().flat_map(|spots| spots.concerned(peer));
+        let of_fast_calls = self.fast_calls.iter().flat_map(|fast_calls| fast_calls.concerned(peer));
         let of_calls = self.calls.iter().filter(concerned).map(|call| call.request.call);
-        !self.load.has_waiting(peer) && of_spots.chain(of_calls).all(|call| calls.contains(&call))
+        !self.load.has_waiting(peer) && of_fast_calls.chain(of_calls).all(|call| calls.contains(&call))
     }
 }
 

@@ -73,7 +73,7 @@ impl Call {
         let request = &self.request;
         // The limit of the root; exact at the root itself.
         let limit = match self.origin {
-            Origin::Here { .. } => self.deadline.since(self.times.came),
+            Origin::Application { .. } => self.deadline.since(self.times.came),
             Origin::Parent { .. } => request.left.saturating_add(request.age),
         };
         time_for_reports(extra_time(limit), request.tree.as_ref().ok(), request.ids.len(), request.total)
@@ -112,7 +112,7 @@ impl Node {
     /// Ends the calls whose time limit has passed, or lets them wait for reports.
     pub(super) fn expire(&mut self) {
         let now = self.now;
-        for id in self.spots.as_mut().map_or(Vec::new(), |spots| spots.expired(now)) {
+        for id in self.fast_calls.as_mut().map_or(Vec::new(), |fast_calls| fast_calls.expired(now)) {
             self.take_over(id);
         }
         // The rest ends with later inputs: a peer can give any number of calls one deadline.
@@ -139,9 +139,9 @@ impl Node {
 
     /// Applies the time limit at the root, which decides whether a call exceeded it: an end after the limit is too
     /// late, even if the node has not been ticked since.
-    pub(super) fn heed_limit(&mut self, slot: Slot) {
+    pub(super) fn check_limit(&mut self, slot: Slot) {
         let passed = |call: &Call| {
-            matches!(call.origin, Origin::Here { .. }) && call.deadline <= self.now && !call.late
+            matches!(call.origin, Origin::Application { .. }) && call.deadline <= self.now && !call.late
         };
         if self.calls.get(slot).is_some_and(passed) {
             self.limit_passes(slot);
@@ -151,7 +151,8 @@ impl Node {
     /// Handles that the limit of a call has passed, or the time for reports after it.
     pub(super) fn limit_passes(&mut self, slot: Slot) {
         let Some(call) = self.calls.get(slot) else { return };
-        let cause = expiry(self.config.me, call, &self.run_queue, self.now);
+        let cause = expiry(self.config.me, call, &self.run_queue);
+        let cause = Cause { straggler: self.late_straggler(call).map(Box::new), ..cause };
         if call.request.partial {
             self.expire_partial(slot, cause);
         } else if call.late || !call.awaits_children_alone() {

@@ -20,7 +20,7 @@ impl Node {
     /// zero. Each table is compared with the one that it refers to.
     pub fn leaks(&self) -> usize {
         let over = |entries: usize, of: usize| entries.saturating_sub(of);
-        let short = self.spots.as_ref().map_or(0, |spots| spots.leaks());
+        let short = self.fast_calls.as_ref().map_or(0, |fast_calls| fast_calls.leaks());
         over(self.tickets.len(), self.calls())
             + over(self.deadlines.len(), self.calls.len())
             + over(self.run_queue.waiting(), self.calls.len())

@@ -3,6 +3,7 @@
 //! A peer that has announced a pause is not asked while it lasts, and its silence counts from the end of the pause. A
 //! question counts from when it has left: behind long data in a socket it has not reached the peer yet.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use gpc_trees::Id;
 
 use super::heartbeat::PAUSE_MAX;
 use super::{Heartbeat, Time};
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
+use crate::wire::{CallId, CallState, Straggler};
 
 /// The first question since the last heartbeat of a peer.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +39,23 @@ impl Watched {
     }
 }
 
+/// What a peer has reported that calls wait for.
+#[derive(Debug)]
+struct StoredReport {
+    /// When it arrived.
+    at: Time,
+    /// Whether its PONG has arrived.
+    has_pong: bool,
+    stragglers: Vec<(CallId, Straggler)>,
+}
+
 /// The watched peers and the times of their last heartbeats. Bounded by the peers whose answers are awaited and those
 /// that are [asked besides](super::suspects).
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     pub(super) watched: BTreeMap<Id, Watched>,
+    /// Last STRAGGLERS of each watched peer, and when it arrived.
+    reports: BTreeMap<Id, StoredReport>,
     /// The watched descendants of suspected peers, whose answers are not awaited here.
     descendants: BTreeSet<Id>,
     /// Ends of the pauses that peers have announced, including past ones; at most one for each link.
@@ -82,6 +96,39 @@ impl Liveness {
         }
     }
 
+    /// Stores what calls wait for below a watched peer.
+    pub(super) fn store_report(&mut self, from: Id, now: Time, stragglers: Vec<(CallId, Straggler)>) {
+        if self.watched.contains_key(&from) {
+            self.reports.insert(from, StoredReport { at: now, has_pong: false, stragglers });
+        }
+    }
+
+    /// Handles a PONG. STRAGGLERS precede it: without them the peer has nothing to report any more, and its last report
+    /// is dropped.
+    pub(super) fn pong_came(&mut self, from: Id) {
+        if let Entry::Occupied(mut report) = self.reports.entry(from)
+            && std::mem::replace(&mut report.get_mut().has_pong, true)
+        {
+            report.remove();
+        }
+    }
+
+    /// The id that a call waits for below a child, if it is known: the child if it is silent, or what it has reported.
+    pub(super) fn straggler(
+        &self,
+        child: Id,
+        call: CallId,
+        heartbeat: &Heartbeat,
+        now: Time,
+    ) -> Option<Straggler> {
+        if self.suspects(child, heartbeat, now) {
+            return Some(Straggler::new(child, CallState::Silent, self.silence(child, now)?));
+        }
+        let report = self.reports.get(&child)?;
+        let (_, it) = report.stragglers.iter().find(|(of, _)| *of == call)?;
+        Some(Straggler::new(it.id, it.state, it.since.saturating_add(now.since(report.at))))
+    }
+
     /// Records that a peer stops answering for this long, or that its pause has ended. Other messages from it meanwhile
     /// may have been in transit.
     pub(super) fn pauses(&mut self, peer: Id, now: Time, length: Duration) {
@@ -109,6 +156,7 @@ impl Liveness {
     /// link.
     pub(super) fn lost(&mut self, peer: Id) {
         self.pauses.remove(&peer);
+        self.reports.remove(&peer);
         if !self.descendants.contains(&peer) {
             self.watched.remove(&peer);
         }
@@ -133,11 +181,13 @@ impl Liveness {
     /// Drops the state of a peer that is given up.
     pub(super) fn forget(&mut self, peer: Id) {
         self.watched.remove(&peer);
+        self.reports.remove(&peer);
         self.descendants.remove(&peer);
     }
 
     pub(super) fn forget_all(&mut self) {
         self.watched.clear();
+        self.reports.clear();
         self.descendants.clear();
     }
 
@@ -179,6 +229,7 @@ impl Liveness {
     pub(super) fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: BTreeSet<Id>) {
         self.descendants = descendants;
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
+        self.reports.retain(|peer, _| self.watched.contains_key(peer));
         for (&peer, &begun) in awaited {
             let heard = begun.max(self.asked);
             self.watched.entry(peer).or_insert(Watched { heard, question: None });

@@ -65,11 +65,11 @@ impl Node {
     /// sent.
     #[cold]
     pub(super) fn no_memory_for_long_reply(&mut self, ids: u32) -> Option<Answer> {
-        let (reply, mut share) = (self.spots().reply_len(), self.config.memory.share());
+        let (reply, mut share) = (self.fast_calls().reply_len(), self.config.memory.share());
         if share.grow(CALL + reply as u64) {
             return None;
         }
-        drop(self.spots().take_reply());
+        drop(self.fast_calls().take_reply());
         Some(self.failed_alone(ids, self.over_memory(Stage::Reply)))
     }
 

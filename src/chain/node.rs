@@ -5,16 +5,17 @@ use gpc_trees::Id;
 use super::calls::Calls;
 use super::completed_calls::CompletedCalls;
 use super::deadlines::Deadlines;
+use super::fast_calls::FastCalls;
 use super::liveness::Liveness;
 use super::load::Load;
 use super::recorder::Recorder;
 use super::retained_answers::RetainedAnswers;
 use super::run_queue::RunQueue;
-use super::seeded_hash::{Seeded, SeededMap};
-use super::spots::Spots;
+use super::tickets::Tickets;
 use super::time::sooner;
+use super::urgent_calls::UrgentCalls;
 use super::{Config, Heartbeat, Input, Output, Outputs, Time};
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
 
@@ -26,7 +27,7 @@ pub struct Node {
     pub(super) next_sequence: u64,
     pub(super) calls: Calls,
     /// The calls that were started here, by the driver's ticket.
-    pub(super) tickets: SeededMap<u64, CallId>,
+    pub(super) tickets: Tickets<CallId>,
     pub(super) deadlines: Deadlines,
     pub(super) run_queue: RunQueue,
     pub(super) completed: CompletedCalls,
@@ -36,7 +37,9 @@ pub struct Node {
     pub(super) liveness: Liveness,
     pub(super) load: Load,
     /// `None` before the first short call.
-    pub(super) spots: Option<Box<Spots>>,
+    pub(super) fast_calls: Option<Box<FastCalls>>,
+    /// `None` before the first heartbeat request.
+    pub(super) urgent: Option<Box<UrgentCalls>>,
     pub(super) recorder: Recorder,
     /// The driver's queue, while an input is processed.
     outputs: Outputs,
@@ -50,7 +53,7 @@ impl Node {
             now: Time::default(),
             next_sequence: config.incarnation,
             calls: Calls::new(config.seed),
-            tickets: SeededMap::with_hasher(Seeded::new(config.seed)),
+            tickets: Tickets::default(),
             deadlines: Deadlines::default(),
             run_queue: RunQueue::new(std::iter::once(config.workers).chain(config.executors.iter().copied())),
             completed: CompletedCalls::new(config.seed, &config.sizes),
@@ -58,7 +61,8 @@ impl Node {
             retained: RetainedAnswers::of(config.memory.clone(), config.me),
             liveness: Liveness::default(),
             load: Load::new(config.sizes.work),
-            spots: None,
+            fast_calls: None,
+            urgent: None,
             recorder: Recorder::new(config.me, config.recorded, config.metrics.clone(), config.seed),
             outputs: Outputs::new(),
             config,
@@ -91,7 +95,7 @@ impl Node {
         if let Input::Message { from, .. }
         | Input::ReplyArrived { from, .. }
         | Input::ReplyRefused { from, .. }
-        | Input::Heard(from) = &input
+        | Input::Heartbeat(from) = &input
         {
             self.liveness.heard(*from, self.now);
         }
@@ -107,9 +111,13 @@ impl Node {
             Input::Message { from, message: Message::Release(call) } => self.released(from, call),
             Input::Message { from, message: Message::Moved(call) } => self.moved(from, call),
             Input::Message { from, message: Message::Ping } => {
+                self.report_stragglers(from);
                 self.emit(Output::Send { to: from, message: Message::Pong });
             }
-            Input::Message { message: Message::Pong, .. } => {}
+            Input::Message { from, message: Message::Pong } => self.liveness.pong_came(from),
+            Input::Message { from, message: Message::Stragglers(stragglers) } => {
+                self.liveness.store_report(from, self.now, stragglers);
+            }
             Input::Message { from, message: Message::Pause(length) } => {
                 self.liveness.pauses(from, self.now, length);
             }
@@ -132,10 +140,10 @@ impl Node {
                 self.completed.partial.expire(self.now);
                 self.go_on_with_delayed();
             }
-            Input::Heard(_) => {}
+            Input::Heartbeat(_) => {}
             Input::PingLeft(peer) => self.liveness.question_left(peer, self.now),
         }
-        self.beat();
+        self.run_heartbeats();
         self.expire();
         if is_tick {
             self.end_late();
@@ -153,24 +161,26 @@ impl Node {
         if self.calls() == 0 && self.retained.len() == 0 {
             return self.completed.partial.next();
         }
-        let spots = self.spots.as_ref().and_then(|spots| spots.next());
-        let calls = sooner(self.deadlines.next(), spots);
+        let fast_calls = self.fast_calls.as_ref().and_then(|fast_calls| fast_calls.next());
+        let calls = sooner(self.deadlines.next(), fast_calls);
         let ended = sooner(self.completed.partial.next(), self.retained.next());
         sooner(calls, sooner(ended, self.liveness.next()))
     }
 
     /// Whether memory of ended calls is still allocated. A node without calls should release it soon.
     pub fn has_spare_memory(&self) -> bool {
-        self.calls.has_spare_memory() | self.spots.as_ref().is_some_and(|spots| spots.has_spare_memory())
+        self.calls.has_spare_memory()
+            | self.fast_calls.as_ref().is_some_and(|fast_calls| fast_calls.has_spare_memory())
     }
 
     /// Frees the memory that ended calls left for later calls.
     pub fn release_spare_memory(&mut self) {
-        self.spots.iter_mut().for_each(|spots| spots.release_spare_memory());
+        self.fast_calls.iter_mut().for_each(|fast_calls| fast_calls.release_spare_memory());
         self.calls.release_spare_memory();
         self.deadlines.release_spare_memory();
         self.run_queue.release_spare_memory();
-        self.tickets.shrink_to_fit();
+        self.tickets.release_spare_memory();
+        self.urgent = None;
     }
 
     /// Rejects new calls from now on; calls in flight go on.
@@ -180,7 +190,7 @@ impl Node {
 
     /// Number of calls in flight.
     pub fn calls(&self) -> usize {
-        self.calls.len() + self.spots.as_ref().map_or(0, |spots| spots.len())
+        self.calls.len() + self.fast_calls.as_ref().map_or(0, |fast_calls| fast_calls.len())
     }
 
     /// Number of answers retained for adopters.
@@ -200,15 +210,16 @@ impl Node {
 
     /// Whether a call is in flight at this id.
     pub fn has_call(&self, call: CallId) -> bool {
-        let spots = self.spots.as_ref();
-        spots.is_some_and(|spots| spots.find(call).is_some()) || self.calls.named(call).is_some()
+        let fast_calls = self.fast_calls.as_ref();
+        fast_calls.is_some_and(|fast_calls| fast_calls.find(call).is_some())
+            || self.calls.named(call).is_some()
     }
 
     /// Whether a call here awaits an answer of this child.
     pub fn awaits(&self, child: Id, call: CallId) -> bool {
-        let spots = self.spots.as_ref();
-        let spot = spots.and_then(|spots| spots.get(spots.find(call)?));
-        spot.is_some_and(|spot| spot.awaited_child(child).is_some())
+        let fast_calls = self.fast_calls.as_ref();
+        let fast_call = fast_calls.and_then(|fast_calls| fast_calls.get(fast_calls.find(call)?));
+        fast_call.is_some_and(|fast_call| fast_call.awaited_child(child).is_some())
             || self.calls.named(call).is_some_and(|call| call.awaited_child(child).is_some())
     }
 

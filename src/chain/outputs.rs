@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::Output;
-use crate::hint::likely;
+use crate::branch_hint::likely;
 
 /// Outputs per block, and the number that needs no further block: some hundred KiB.
 const BLOCK: usize = 1 << 11;

@@ -4,13 +4,14 @@
 //! lost, its parent adopts its children, each with its original slice. An adopted id does not execute again, and sends
 //! its retained answer. Coverage has the status of every id.
 
+use gpc_trees::sorting::sort_by_key;
 use gpc_trees::{Groups, Id, adopted};
 
 use super::call::{Call, ChildAnswer, Origin, OwnPart};
 use super::recorder::End;
 use super::retained_answers::{RETENTION, RetainedAnswer};
 use super::slot::Slot;
-use super::{Node, Output, gather, lies};
+use super::{Node, Output, answer_checks, gather};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status,
@@ -69,11 +70,11 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let from = child.id;
-        let Partial { reply, report } = match lies::partial_answer(&call.request, child, answer) {
+        let Partial { reply, report } = match answer_checks::partial_answer(&call.request, child, answer) {
             Ok(Ok(partial)) => *partial,
             Ok(Err(failure)) => return self.partial_refused(slot, index, *failure),
-            Err(lie) => {
-                let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, lie);
+            Err(error) => {
+                let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, error);
                 return self.child_lost(slot, index, Status::Unknown, false, cause);
             }
         };
@@ -205,7 +206,7 @@ impl Node {
         }
         let children = call.answered_ids();
         match call.origin {
-            Origin::Here { ticket, watch, .. } => {
+            Origin::Application { ticket, watch, .. } => {
                 self.release(id, &children);
                 let mut report = partial.report;
                 if let (true, Some(cause)) = (report.causes.is_empty(), too_late) {
@@ -302,12 +303,12 @@ fn adoptable(call: &Call, index: usize, most: u32) -> Option<Groups> {
 
 /// Returns the cause for a lost child whose children are not adopted because there would be too many.
 fn not_adopted(cause: Cause, parent: Option<Id>, most: u32) -> Cause {
-    let Cause { id, stage, kind, code, message, detail } = cause;
+    let Cause { id, stage, kind, code, message, detail, straggler } = cause;
     let of = parent.map_or("of this call".to_string(), |parent| format!("of the calls of id {parent}"));
     let message = format!(
         "{message}; the children of id {id} are not adopted: more than {most} ids {of} would be adopted at one id"
     );
-    Cause::of(id, stage, Reason { kind, code, message, detail })
+    Cause { straggler, ..Cause::of(id, stage, Reason { kind, code, message, detail }) }
 }
 
 impl Call {
@@ -369,7 +370,7 @@ impl Call {
             return self.doubted(report);
         };
         // The call ends, so no index of a child is used any more.
-        children.sort_by_key(|child| child.group.start);
+        sort_by_key(children, |child| child.group.start);
         for child in children {
             match child.report.take() {
                 Some(below) => report.append(*below),

@@ -19,8 +19,8 @@ impl Node {
         let mut note = |peer, begun: Time| {
             awaited.entry(peer).and_modify(|first: &mut Time| *first = begun.min(*first)).or_insert(begun);
         };
-        for spot in self.spots.iter().flat_map(|spots| spots.iter()) {
-            spot.awaited_ids().for_each(|peer| note(peer, spot.times.came));
+        for fast_call in self.fast_calls.iter().flat_map(|fast_calls| fast_calls.iter()) {
+            fast_call.awaited_ids().for_each(|peer| note(peer, fast_call.times.came));
         }
         for call in self.calls.iter() {
             call.awaited_ids().for_each(|peer| note(peer, call.times.came));
@@ -29,7 +29,7 @@ impl Node {
     }
 
     /// Asks the peers whose answers are awaited, and gives up those that have been silent for too long.
-    pub(super) fn beat(&mut self) {
+    pub(super) fn run_heartbeats(&mut self) {
         let Some(heartbeat) = self.config.heartbeat else { return };
         let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
         // This id itself was stopped: messages of the others are still unread, and they were not asked.

@@ -1,41 +1,45 @@
-//! Plans: what calls have in common that go to the same ids in the same tree to do the same, worked out once.
+//! Plans: what repeated calls to the same ids, in the same tree and with the same functions have in common, computed
+//! once.
 //!
-//! A runtime calls the same groups over and over. Their split, the limits of their children and the frames to them stay the same; a plan holds these, and is found by the bytes of a request that say so.
+//! A runtime calls the same groups many times. A plan holds their split and the frames to the children. The bytes of a
+//! request are the key of its plan.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
+use gpc_trees::sorting::sort_by;
 use gpc_trees::{Group, Id, IdList, send_order};
 use smallvec::SmallVec;
 
 use super::seeded_hash::{Seeded, SeededMap};
 use super::sizes::Sizes;
-use crate::hint::{likely, unlikely};
+use crate::branch_hint::{likely, unlikely};
 use crate::wire::Request;
 use crate::wire::short::{Particulars, PlanKey, PlanOwned, Template};
 
-/// Names of plans that have been asked for once.
+/// Number of places for keys that were used once.
 const ASKED_MAX: usize = 64;
 
-/// Names that share a place.
+/// Number of keys in one place.
 const ASKED_OF_A_PLACE: usize = 4;
 
-/// Most children of a plan: 64 plans of the largest size take some MiB. A call to more of them takes the general path, where each child costs the same and there are many.
+/// Maximum number of children in a plan: 64 plans of this size take some MiB. A larger call uses the general path,
+/// where the cost of each child dominates.
 const CHILDREN_MAX: u32 = 1_024;
 
-/// What calls of one kind have in common.
+/// The common part of calls of one kind.
 #[derive(Debug)]
 pub(super) struct Plan {
     key: PlanOwned,
     pub(super) ids: IdList,
     /// In list order.
     pub(super) children: SmallVec<[PlannedChild; 6]>,
-    /// The indexes of the children in the order in which they get their requests.
+    /// Indexes of the children in the order in which they get the request.
     pub(super) order: SmallVec<[u32; 6]>,
-    /// The children by their ids, where they are not few.
+    /// Children by id, if there are many.
     by_id: Vec<(Id, u32)>,
     templates: SmallVec<[Template; 4]>,
-    /// Children with nobody below them.
+    /// Number of children that are leaves.
     alone: usize,
     pub(super) reply_wanted: bool,
     pub(super) forward_first: bool,
@@ -46,15 +50,15 @@ pub(super) struct Plan {
 pub(super) struct PlannedChild {
     pub(super) id: Id,
     pub(super) group: Group,
-    /// Which template; children with nobody below them have one together.
+    /// Index of the template; leaves share one.
     template: u32,
 }
 
-/// So many children are looked through one by one.
+/// Up to this many children are searched linearly.
 const LOOKED_THROUGH: usize = 8;
 
 impl Plan {
-    /// The plan of a request to `me`; none of one that is not to go this way.
+    /// Returns the plan of a request to `me`; `None` if the request must use the general path.
     fn new(me: Id, key: &PlanKey<'_>) -> Option<Plan> {
         let (ids, tree) = (key.ids()?, key.tree()?);
         let fit = tree.fan_out(ids.len()).is_some_and(|fan_out| fan_out <= CHILDREN_MAX);
@@ -79,7 +83,7 @@ impl Plan {
         let mut by_id = Vec::new();
         if children.len() > LOOKED_THROUGH {
             by_id.extend(children.iter().zip(0..).map(|(child, index)| (child.id, index)));
-            by_id.sort_unstable();
+            sort_by(&mut by_id, Ord::cmp);
         }
         let (reply_wanted, forward_first) = (key.reply_wanted(), key.forward_first());
         Some(Plan {
@@ -99,7 +103,7 @@ impl Plan {
         self.key.key()
     }
 
-    /// The index of a child.
+    /// Returns the index of a child.
     pub(super) fn child(&self, id: Id) -> Option<usize> {
         if likely(self.by_id.is_empty()) {
             return self.children.iter().position(|child| child.id == id);
@@ -108,17 +112,17 @@ impl Plan {
         Some(self.by_id[place].1 as usize)
     }
 
-    /// How the frame to a child is made, and the id that it takes if children share it.
+    /// The template of the frame to a child, and the child's id if children share the template.
     pub(super) fn template(&self, child: &PlannedChild) -> (&Template, Option<Id>) {
         (&self.templates[child.template as usize], Some(child.id).filter(|_| child.group.len == 1))
     }
 
-    /// Whether several children have nobody below them: their frames differ in the id alone.
+    /// Whether several children are leaves: their frames differ in the id alone.
     pub(super) fn has_many_alone(&self) -> bool {
         self.alone > 1
     }
 
-    /// The request that goes to the ids of a group, or, with all of them, has come here.
+    /// Returns the request to the ids of a group; the group of all ids gives the received request.
     pub(super) fn request(&self, of: &Particulars<'_>, group: Group) -> Option<Request> {
         of.request(&self.key(), self.ids.slice(group))
     }
@@ -129,15 +133,16 @@ impl Plan {
 pub(super) struct Plans {
     plans: Vec<Arc<Plan>>,
     plans_max: usize,
-    /// The one that was asked for last.
+    /// Index of the last found plan.
     last: usize,
     by_hash: SeededMap<u64, u32>,
     seeded: Seeded,
-    /// Where the next one goes when there are as many as may be: the oldest.
+    /// Index of the oldest plan, which the next one replaces if the table is full.
     oldest: usize,
-    /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call by the general path, so there is none for what is never asked for again. Empty before the first.
+    /// Hashes of keys that were used once. A plan costs as much as a call on the general path, so only a key that is
+    /// used again gets a plan. Empty before the first key.
     asked: Vec<[u64; ASKED_OF_A_PLACE]>,
-    /// How often one was forgotten for another.
+    /// Number of recorded keys; it selects the key that the next one replaces in a place.
     turns: usize,
 }
 
@@ -149,7 +154,7 @@ impl Plans {
         Plans { plans, plans_max, last: 0, by_hash, seeded, oldest: 0, asked, turns: 0 }
     }
 
-    /// The plan of a request to `me`: the one there is, or a new one. None if it is not to go this way.
+    /// Returns the stored or new plan of a request to `me`; `None` if the request must use the general path.
     pub(super) fn find(&mut self, me: Id, key: &PlanKey<'_>, at_once: bool) -> Option<&Arc<Plan>> {
         if unlikely(self.plans.get(self.last).is_none_or(|plan| plan.key != *key)) {
             self.last = self.find_other(me, key, at_once)?;
@@ -157,29 +162,30 @@ impl Plans {
         self.plans.get(self.last)
     }
 
-    /// Where the plan of a request is that is not the last one's. Aside, as what makes a plan needs much of the stack.
+    /// Returns the index of a plan other than the last one. Out of line: making a plan needs much stack.
     #[inline(never)]
     fn find_other(&mut self, me: Id, key: &PlanKey<'_>, at_once: bool) -> Option<usize> {
         let hash = self.hash(key);
         match self.search(hash, key) {
             Some(place) => Some(place),
-            None if !at_once && !self.is_asked_again(hash) => None,
+            None if !at_once && !self.record_use(hash) => None,
             None => Some(self.add(hash, Plan::new(me, key)?)),
         }
     }
 
-    /// The one that was found last.
+    /// The last found plan.
     pub(super) fn found(&self) -> Option<&Arc<Plan>> {
         self.plans.get(self.last)
     }
 
-    /// Of the one that was found last: whether a reply is wanted, and whether a callback merges it.
+    /// Of the last found plan: whether a reply is requested, and whether a callback merges it.
     pub(super) fn form(&self) -> (bool, bool) {
         self.found().map_or((false, false), |plan| (plan.reply_wanted, plan.key().callback().is_some()))
     }
 
-    /// Whether a plan of this hash has been asked for before, not long ago. Kinds that take turns at one place do not lose sight of each other: one of the two remains.
-    fn is_asked_again(&mut self, hash: u64) -> bool {
+    /// Records the use of a key with this hash. Returns whether the key was used before, not long ago. If several keys
+    /// share a place, one of them remains known.
+    fn record_use(&mut self, hash: u64) -> bool {
         if self.asked.is_empty() {
             self.asked = vec![[0; ASKED_OF_A_PLACE]; ASKED_MAX];
         }
@@ -192,13 +198,13 @@ impl Plans {
         false
     }
 
-    /// Whether a plan is still one of the node's.
+    /// Whether a plan is still stored.
     pub(super) fn holds(&self, plan: &Arc<Plan>) -> bool {
         let found = self.found().is_some_and(|found| Arc::ptr_eq(found, plan));
         found || self.plans.iter().any(|held| Arc::ptr_eq(held, plan))
     }
 
-    /// Names that belong to no plan.
+    /// Number of names without a plan.
     pub(super) fn leaks(&self) -> usize {
         self.by_hash.len().saturating_sub(self.plans.len())
     }
@@ -221,7 +227,7 @@ impl Plans {
                 let place = self.oldest;
                 self.oldest = (place + 1) % full;
                 let gone = self.hash(&self.plans[place].key());
-                // Two plans of one hash have one entry: the later one's.
+                // Two plans with one hash have one entry: that of the later plan.
                 if self.by_hash.get(&gone).is_some_and(|at| *at as usize == place) {
                     self.by_hash.remove(&gone);
                 }
@@ -245,21 +251,17 @@ mod tests {
 
     use super::*;
     use crate::wire::CallId;
-    use crate::wire::short::PlanParts as Of;
-
-    fn of<'a>(func: u64, tree: &'a Tree, ids: &'a IdList) -> Of<'a> {
-        Of { func, callback: None, tree, ids, reply_wanted: true, forward_first: false }
-    }
+    use crate::wire::short::{KeyBuffer, PlanParts};
 
     proptest! {
-        /// Whatever is asked for, and however many, what is found is of what was asked for.
+        /// For any sequence of keys, a found plan belongs to its key, and the number of plans is bounded.
         #[test]
         fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u64..150, 1u32..20, any::<bool>()), 1..400), seed: u64, plans_max in prop_oneof![Just(0u16), Just(1), Just(2), Just(64)]) {
             let mut plans = Plans::new(seed, &Sizes { plans: plans_max, ..Sizes::default() });
-            let mut room = Vec::new();
+            let mut room = KeyBuffer::default();
             for (func, n, at_once) in asked {
                 let ids = IdList::range(7..7 + n);
-                let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
+                let key = PlanKey::new(&PlanParts::of(func, &Tree::Binomial, &ids), &mut room).unwrap();
                 let found = plans.find(7, &key, at_once);
                 prop_assert!(found.is_some() || !at_once);
                 let Some(plan) = found else { continue };
@@ -278,35 +280,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_once_gets_no_plan() {
-        let (mut plans, mut room) = (Plans::new(1, &Sizes::default()), Vec::new());
+    fn a_key_that_is_used_once_gets_no_plan() {
+        let (mut plans, mut room) = (Plans::new(1, &Sizes::default()), KeyBuffer::default());
         let ids = IdList::range(7..9);
         for func in 0..1000 {
-            let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
+            let key = PlanKey::new(&PlanParts::of(func, &Tree::Binomial, &ids), &mut room).unwrap();
             assert!(plans.find(7, &key, false).is_none());
         }
         assert!(plans.plans.is_empty());
     }
 
     #[test]
-    fn what_cannot_go_this_way_gets_none() {
-        let (mut plans, mut room) = (Plans::new(1, &Sizes::default()), Vec::new());
+    fn a_request_for_the_general_path_gets_no_plan() {
+        let (mut plans, mut room) = (Plans::new(1, &Sizes::default()), KeyBuffer::default());
         let wide = IdList::range(7..7 + CHILDREN_MAX + 2);
         for (tree, me, ids) in [(Tree::Flat, 7, &wide), (Tree::Binomial, 8, &IdList::range(7..9))] {
-            let key = PlanKey::new(&of(1, &tree, ids), &mut room).unwrap();
+            let key = PlanKey::new(&PlanParts::of(1, &tree, ids), &mut room).unwrap();
             assert!(plans.find(me, &key, true).is_none());
         }
         let many = IdList::from_ids((0..600).map(|id| id * 2)).unwrap();
-        assert!(PlanKey::new(&of(1, &Tree::Binomial, &many), &mut room).is_none());
-        let callback = Of { callback: Some(3), ..of(1, &Tree::Binomial, &wide) };
+        assert!(PlanKey::new(&PlanParts::of(1, &Tree::Binomial, &many), &mut room).is_none());
+        let callback = PlanParts { callback: Some(3), ..PlanParts::of(1, &Tree::Binomial, &wide) };
         let key = PlanKey::new(&callback, &mut room).unwrap();
         assert!(plans.find(7, &key, true).is_none(), "replies are merged one by one");
     }
 
     #[test]
     fn a_request_of_a_plan_goes_to_its_group() {
-        let (mut plans, mut room, ids) = (Plans::new(1, &Sizes::default()), Vec::new(), IdList::range(7..20));
-        let key = PlanKey::new(&of(1, &Tree::Binomial, &ids), &mut room).unwrap();
+        let (mut plans, mut room, ids) =
+            (Plans::new(1, &Sizes::default()), KeyBuffer::default(), IdList::range(7..20));
+        let key = PlanKey::new(&PlanParts::of(1, &Tree::Binomial, &ids), &mut room).unwrap();
         let plan = plans.find(7, &key, true).unwrap();
         let call = CallId { root: 7, sequence: 3 };
         let of =

@@ -9,6 +9,7 @@ use gpc_trees::Id;
 use super::Time;
 use super::call_meter::CallMeter;
 pub(super) use super::end::End;
+use super::func_timer::FuncTimer;
 use super::timeline::Timeline;
 use crate::wire::CallId;
 use crate::wire::call_metrics::CallMetrics;
@@ -23,7 +24,7 @@ struct Ring<T> {
     records: Vec<T>,
     /// Most records.
     most: usize,
-    /// Place of the next record, once the ring is full.
+    /// Place of the next record.
     next: usize,
 }
 
@@ -32,15 +33,14 @@ impl<T> Ring<T> {
         Ring { records: Vec::with_capacity(most), most, next: 0 }
     }
 
-    #[inline]
+    /// Adds a record to a ring that has room for one at least.
+    #[inline(always)]
     fn push(&mut self, record: T) {
-        if self.records.len() < self.most {
-            return self.records.push(record);
+        match self.records.get_mut(self.next) {
+            Some(place) => *place = record,
+            None => self.records.push(record),
         }
-        if let Some(place) = self.records.get_mut(self.next) {
-            *place = record;
-            self.next = if self.next + 1 == self.most { 0 } else { self.next + 1 };
-        }
+        self.next = if self.next + 1 == self.most { 0 } else { self.next + 1 };
     }
 
     /// The records, the oldest first.
@@ -50,8 +50,9 @@ impl<T> Ring<T> {
     }
 }
 
-/// One ended call.
+/// One ended call, in one line of the processor's cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(64))]
 pub(super) struct CallRecord {
     pub(super) sequence: u64,
     pub(super) func: u64,
@@ -96,14 +97,14 @@ pub(super) struct Recorder {
     me: Id,
     calls: Ring<CallRecord>,
     answers: Ring<AnswerRecord>,
-    /// The call on the fast path whose function runs: when it came, and its function began and ended.
-    spot: Timeline,
-    /// When the last function on the fast path ended.
-    spot_ended: Time,
-    /// The parent of that call; this id itself if the call was started here.
-    spot_parent: Id,
+    /// Times the functions on the fast path.
+    timer: FuncTimer,
     /// Counts each call that is recorded.
     meter: CallMeter,
+    /// The newest records that are to be counted.
+    uncounted: usize,
+    /// Where the record of the last call on the fast path is, if that call ended with its function.
+    last_fast: usize,
 }
 
 impl Recorder {
@@ -111,8 +112,15 @@ impl Recorder {
     pub(super) fn new(me: Id, calls: usize, metrics: CallMetrics, seed: u64) -> Recorder {
         let meter = CallMeter::new(metrics, seed);
         let answers = Ring::new(calls.saturating_mul(ANSWERS_PER_CALL));
-        let (spot, spot_ended) = Default::default();
-        Recorder { me, calls: Ring::new(calls), answers, spot, spot_ended, spot_parent: me, meter }
+        Recorder {
+            me,
+            calls: Ring::new(calls),
+            answers,
+            timer: FuncTimer::new(me),
+            meter,
+            uncounted: 0,
+            last_fast: 0,
+        }
     }
 
     /// Whether anything is recorded.
@@ -127,9 +135,7 @@ impl Recorder {
         if !self.is_on() {
             return;
         }
-        let took = now.nanos_since(times.came);
-        self.meter.ended(ending.parent.is_none(), ending.func, ending.end, took);
-        self.calls.push(CallRecord {
+        self.push(CallRecord {
             sequence: ending.call.sequence,
             func: ending.func,
             came: times.came,
@@ -140,9 +146,63 @@ impl Recorder {
             callbacks: Span::of_nanos(times.callbacks_ns),
             last: times.last,
             last_at: times.last_at,
-            answered: Span::of_nanos(took),
+            answered: times.at(now),
             end: ending.end,
         });
+    }
+
+    /// Adds a record. An own call is counted when it ends; peers' calls are counted once a turn, since what counting
+    /// needs is seldom in the processor's cache.
+    #[inline(always)]
+    fn push(&mut self, record: CallRecord) {
+        self.uncounted += 1;
+        if record.parent == self.me || self.uncounted == self.calls.most {
+            self.calls.push(record);
+            return self.count();
+        }
+        self.calls.push(record);
+    }
+
+    /// Counts the calls that have ended since the last time.
+    #[inline(never)]
+    fn count(&mut self) {
+        let mut place = self.calls.next;
+        for _ in 0..std::mem::take(&mut self.uncounted) {
+            place = if place == 0 { self.calls.most } else { place } - 1;
+            let Some(record) = self.calls.records.get(place) else { return };
+            let took = record.answered.nanos().unwrap_or_default();
+            self.meter.ended(record.parent == self.me, record.func, record.end, took);
+        }
+    }
+
+    /// Times the last function on the fast path, if it is not timed. Returns the call of a slow function that has not
+    /// ended, and when its function ended.
+    #[inline(always)]
+    pub(super) fn times_last(&mut self, now: impl FnOnce() -> Time) -> Option<(CallId, Span)> {
+        if self.timer.has_untimed() { self.time_last(now()) } else { None }
+    }
+
+    /// Counts the calls that have ended since the last time: before the answers of a turn leave.
+    #[inline(always)]
+    pub(super) fn turn_ends(&mut self) {
+        if self.uncounted > 0 {
+            self.count();
+        }
+    }
+
+    #[inline(never)]
+    fn time_last(&mut self, now: Time) -> Option<(CallId, Span)> {
+        if !self.timer.ends(now) {
+            return None;
+        }
+        let (call, ended) = (self.timer.call, self.timer.times().ended);
+        match self.calls.records.get_mut(self.last_fast) {
+            Some(record) if (record.root, record.sequence) == (call.root, call.sequence) => {
+                (record.ended, record.answered) = (ended, ended);
+                None
+            }
+            _ => Some((call, ended)),
+        }
     }
 
     /// Records the answer of a child, and when it came since the call had come.
@@ -153,32 +213,55 @@ impl Recorder {
         }
     }
 
-    /// A call on the fast path came in this turn, and its function begins: after the one before it has ended, which may
-    /// have been in the same turn.
-    #[inline]
-    pub(super) fn spot_begins(&mut self, parent: Id, came: Time) {
-        self.spot_parent = parent;
-        let began = Span::of_nanos(self.spot_ended.nanos_since(came));
-        self.spot = Timeline { began, ..Timeline::since(came) };
+    /// A call on the fast path came in this turn, and its function begins.
+    #[inline(always)]
+    pub(super) fn begin_fast(&mut self, call: CallId, parent: Id, came: Time) {
+        if self.is_on() {
+            self.timer.begins(call, parent, came);
+        }
     }
 
-    /// The function of that call has ended.
-    #[inline]
-    pub(super) fn spot_ran(&mut self, now: Time) {
-        self.spot_ended = now;
-        self.spot.ended = self.spot.at(now);
+    /// Whether the driver reports when that function [ended](Self::func_ran).
+    #[inline(always)]
+    pub(super) fn is_func_timed(&self) -> bool {
+        self.timer.is_timed()
     }
 
-    /// The parent and the times of that call.
-    #[inline]
-    pub(super) fn spot(&self) -> (Option<Id>, Timeline) {
-        (Some(self.spot_parent).filter(|parent| *parent != self.me), self.spot)
+    /// That function has ended.
+    #[inline(always)]
+    pub(super) fn func_ran(&mut self, now: Time) {
+        self.timer.ends(now);
     }
 
-    /// When the function of that call ended; `None` if it has run none.
-    #[inline]
-    pub(super) fn spot_ended(&self) -> Option<Time> {
-        (self.spot.ended != Span::NONE).then_some(self.spot_ended)
+    /// The times of that call.
+    #[inline(always)]
+    pub(super) fn fast_call(&self) -> Timeline {
+        self.timer.times()
+    }
+
+    /// Records that call, which ends with its function.
+    #[inline(always)]
+    pub(super) fn end_fast(&mut self, func: u64, end: End) {
+        if !self.is_on() {
+            return;
+        }
+        self.last_fast = self.calls.next;
+        let FuncTimer { call, parent, .. } = self.timer;
+        let Timeline { came, began, ended, .. } = self.timer.times();
+        self.push(CallRecord {
+            sequence: call.sequence,
+            func,
+            came,
+            root: call.root,
+            parent,
+            began,
+            ended,
+            callbacks: Span::of_nanos(0),
+            last: 0,
+            last_at: Span::NONE,
+            answered: ended,
+            end,
+        });
     }
 
     /// The ended calls, the oldest first.
@@ -213,7 +296,7 @@ mod tests {
         /// Whatever was recorded, and whenever it is read: the last records are there, whole and in order, in the
         /// memory that was reserved at the start.
         #[test]
-        fn a_ring_has_the_last_records(most in 0usize..9, pushes in prop::collection::vec(any::<u64>(), 0..60)) {
+        fn a_ring_has_the_last_records(most in 1usize..9, pushes in prop::collection::vec(any::<u64>(), 0..60)) {
             let (mut ring, mut model) = (Ring::new(most), VecDeque::new());
             let room = ring.records.capacity();
             for number in pushes {
@@ -255,18 +338,45 @@ mod tests {
         );
     }
 
-    /// Two functions in one turn: the time of the turn stands still, and the second one would have begun before the
-    /// first one ended.
+    const CALL: CallId = CallId { root: 3, sequence: 8 };
+
+    /// The second function of a turn took ten seconds, and was recorded as one that takes no time.
     #[test]
-    fn a_function_begins_after_the_one_before_it() {
-        let mut recorder = Recorder::new(1, 4, CallMetrics::default(), 1);
-        let at = Time::from_nanos;
-        recorder.spot_begins(2, at(10));
-        recorder.spot_ran(at(30));
-        recorder.spot_begins(2, at(10));
-        assert_eq!((recorder.spot().1.came, recorder.spot().1.began), (at(10), Span::of_nanos(20)));
-        recorder.spot_begins(2, at(50));
-        assert_eq!((recorder.spot().1.began, recorder.spot().1.ended), (Span::of_nanos(0), Span::NONE));
-        assert_eq!(recorder.spot_ended(), None);
+    fn a_slow_function_that_is_the_last_of_its_turn_is_timed() {
+        let (metrics, at) = (CallMetrics::default(), Time::from_nanos);
+        let mut recorder = Recorder::new(1, 4, metrics.clone(), 1);
+        let begins = |recorder: &mut Recorder, sequence, came| {
+            recorder.begin_fast(CallId { sequence, ..CALL }, 2, at(came));
+            recorder.is_func_timed()
+        };
+        assert!(begins(&mut recorder, 1, 1_000_000));
+        recorder.func_ran(at(1_000_050));
+        recorder.end_fast(7, End::Done);
+        assert!(!begins(&mut recorder, 2, 1_000_000));
+        recorder.end_fast(7, End::Done);
+        assert_eq!(recorder.times_last(|| at(10_001_000_000)), None);
+        recorder.turn_ends();
+        let last = recorder.calls().last().expect("it was recorded");
+        assert_eq!((last.sequence, last.ended), (2, Span::of_nanos(10_000_000_000)));
+        assert_eq!(last.answered, last.ended);
+        assert!(metrics.functions()[0].total >= Duration::from_secs(9));
+        // Another call ended in between: its record was taken for that of the slow function.
+        assert!(begins(&mut recorder, 5, 15_000_000_000));
+        recorder.func_ran(at(15_000_000_050));
+        assert!(!begins(&mut recorder, 6, 15_000_000_000));
+        recorder.end_fast(7, End::Done);
+        ended(&mut recorder, 99);
+        assert_eq!(recorder.times_last(|| at(15_000_900_000)), None);
+        let slow = recorder.calls().find(|call| call.sequence == 6).expect("it was recorded");
+        assert_eq!(slow.ended, Span::of_nanos(900_000));
+        // The record of a call that has children is made later; that of another call is left as it is.
+        assert!(begins(&mut recorder, 3, 20_000_000_000));
+        recorder.func_ran(at(20_000_000_050));
+        assert!(!begins(&mut recorder, 4, 20_000_000_000));
+        ended(&mut recorder, 100);
+        let slow = recorder.times_last(|| at(20_000_900_000));
+        assert_eq!(slow, Some((CallId { sequence: 4, ..CALL }, Span::of_nanos(900_000))));
+        assert_eq!(recorder.calls().last().map(|call| call.answered), Some(Span::of_nanos(8)));
+        assert_eq!(recorder.times_last(|| panic!("no function has run")), None);
     }
 }

@@ -5,74 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
+use gpc_trees::sorting::sort_by;
 
 use super::call::{Call, JobState, OwnPart};
+use super::fast_calls::{CallOrigin, FastCall};
 use super::recorder::{AnswerRecord, CallRecord, End};
-use super::spots::{Asker, Spot};
 use super::timeline::Timeline;
 use super::{Node, Time};
-use crate::wire::CallId;
+use crate::wire::{CallId, CallState, Straggler};
 
 /// Most children of a call that a recording lists as awaited. A few show which subtree is late.
 const AWAITED_MAX: usize = 64;
-
-/// What a call in flight waits for, or how it ended.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CallState {
-    /// The data of the request are arriving.
-    Data,
-    /// func waits for a free worker.
-    Queue,
-    /// func runs.
-    Func,
-    /// func has ended, and its reply is given later.
-    Deferred,
-    /// The request waits to be forwarded.
-    Forward,
-    /// Children have not answered.
-    Children,
-    /// callback waits for a free worker.
-    CallbackQueue,
-    /// callback runs.
-    Callback,
-    /// The answer has begun to go up, and the data of children's replies are arriving.
-    Streaming,
-    /// Ended: the whole subtree is done.
-    Done,
-    /// Ended: a part of the subtree of a partial call is missing.
-    Partial,
-    /// Ended: it failed here or below.
-    Failed,
-    /// Ended: it was cancelled, or its parent was lost.
-    Cancelled,
-    /// Ended: it was rejected before it began.
-    Refused,
-}
-
-impl CallState {
-    /// Every state, in the order of their numbers.
-    pub const ALL: [CallState; 14] = [
-        CallState::Data,
-        CallState::Queue,
-        CallState::Func,
-        CallState::Deferred,
-        CallState::Forward,
-        CallState::Children,
-        CallState::CallbackQueue,
-        CallState::Callback,
-        CallState::Streaming,
-        CallState::Done,
-        CallState::Partial,
-        CallState::Failed,
-        CallState::Cancelled,
-        CallState::Refused,
-    ];
-
-    /// Whether the call has ended at the id.
-    pub fn is_ended(self) -> bool {
-        self >= CallState::Done
-    }
-}
 
 /// What a node has recorded: see [`Node::recorder`](crate::Node::recorder).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -100,7 +43,8 @@ pub struct RecordedCall {
     pub age: Duration,
     /// When func began.
     pub began: Option<Duration>,
-    /// When func had its reply.
+    /// When func had its reply. Of several functions that take less than 2 us and run in one turn of the node, the
+    /// first, the last and one of eight between them are timed; the others count as no time.
     pub ended: Option<Duration>,
     /// How long callbacks have run, all together.
     pub callbacks: Duration,
@@ -108,7 +52,7 @@ pub struct RecordedCall {
     pub last: Option<(Id, Duration)>,
     /// The answers of children that are still recorded, and when they came.
     pub answers: Vec<(Id, Duration)>,
-    /// When this id answered.
+    /// When this id answered; for a call that ends with its func, when [that ended](Self::ended).
     pub answered: Option<Duration>,
     /// The first 64 children of a call in flight that have not answered.
     pub awaited: Vec<Id>,
@@ -123,6 +67,8 @@ pub struct Progress {
     pub call: RecordedCall,
     /// Awaited children that have not answered a heartbeat request, and for how long they have been silent.
     pub silent: Vec<(Id, Duration)>,
+    /// The id that the call waits for, as last reported with heartbeats: this one, a silent child, or one further down.
+    pub straggler: Straggler,
 }
 
 impl RecordedCall {
@@ -149,10 +95,10 @@ impl Node {
         for AnswerRecord { sequence, child, at } in self.recorder.answers() {
             answers.entry(*sequence).or_default().push((*child, at.duration().unwrap_or_default()));
         }
-        let spots = self.spots.iter().flat_map(|spots| spots.iter());
+        let fast_calls = self.fast_calls.iter().flat_map(|fast_calls| fast_calls.iter());
         let mut in_flight: Vec<RecordedCall> = self.calls.iter().map(|call| of_call(call, now)).collect();
-        in_flight.extend(spots.map(|spot| of_spot(spot, now)));
-        in_flight.sort_by(|one, other| other.age.cmp(&one.age).then(one.call.cmp(&other.call)));
+        in_flight.extend(fast_calls.map(|fast_call| of_fast_call(fast_call, now)));
+        sort_by(&mut in_flight, |one, other| other.age.cmp(&one.age).then(one.call.cmp(&other.call)));
         let me = self.config.me;
         let ended = self.recorder.calls().map(|record| of_record(record, me, now));
         let mut calls: Vec<RecordedCall> = ended.chain(in_flight).collect();
@@ -166,16 +112,21 @@ impl Node {
 impl Node {
     /// What a call waits for that was started here under this ticket; `None` if it has ended.
     pub fn progress(&self, ticket: u64, now: Time) -> Option<Progress> {
-        let id = *self.tickets.get(&ticket)?;
-        let spot = || self.spots.as_ref().and_then(|spots| spots.get(spots.find(id)?));
-        let call = match self.calls.named(id) {
-            Some(call) => of_call(call, now),
-            None => of_spot(spot()?, now),
-        };
+        let call = self.call_in_flight(*self.tickets.get(ticket)?, now)?;
         let silent =
             call.awaited.iter().filter_map(|child| Some((*child, self.liveness.silence(*child, now)?)));
         let silent = silent.collect();
-        Some(Progress { call, silent })
+        let straggler = self.straggler_of(call.clone(), now);
+        Some(Progress { call, silent, straggler })
+    }
+
+    /// The record of a call in flight.
+    pub(super) fn call_in_flight(&self, id: CallId, now: Time) -> Option<RecordedCall> {
+        if let Some(call) = self.calls.named(id) {
+            return Some(of_call(call, now));
+        }
+        let fast_calls = self.fast_calls.as_ref()?;
+        Some(of_fast_call(fast_calls.get(fast_calls.find(id)?)?, now))
     }
 }
 
@@ -198,7 +149,7 @@ fn of_times(call: CallId, func: u64, parent: Option<Id>, times: &Timeline, now: 
     }
 }
 
-fn of_call(call: &Call, now: Time) -> RecordedCall {
+pub(super) fn of_call(call: &Call, now: Time) -> RecordedCall {
     let request = &call.request;
     let recorded = of_times(request.call, request.func, call.parent(), &call.times, now);
     RecordedCall {
@@ -209,14 +160,14 @@ fn of_call(call: &Call, now: Time) -> RecordedCall {
     }
 }
 
-fn of_spot(spot: &Spot, now: Time) -> RecordedCall {
-    let parent = match spot.asker {
-        Asker::Here { .. } => None,
-        Asker::Parent(parent) => Some(parent),
+fn of_fast_call(fast_call: &FastCall, now: Time) -> RecordedCall {
+    let parent = match fast_call.origin {
+        CallOrigin::Application { .. } => None,
+        CallOrigin::Parent(parent) => Some(parent),
     };
-    let recorded = of_times(spot.call, spot.plan.key().func(), parent, &spot.times, now);
-    let awaited = spot.awaited_ids().take(AWAITED_MAX).collect();
-    RecordedCall { awaited, awaited_count: spot.awaited(), ..recorded }
+    let recorded = of_times(fast_call.call, fast_call.plan.key().func(), parent, &fast_call.times, now);
+    let awaited = fast_call.awaited_ids().take(AWAITED_MAX).collect();
+    RecordedCall { awaited, awaited_count: fast_call.awaited(), ..recorded }
 }
 
 fn of_record(record: &CallRecord, me: Id, now: Time) -> RecordedCall {

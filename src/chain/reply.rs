@@ -56,13 +56,20 @@ impl Reply {
 
     /// Returns all data as one mutable buffer.
     pub fn own_data(&mut self) -> &mut Vec<u8> {
+        if !self.shared.is_empty() {
+            self.own_shared();
+        }
+        &mut self.data
+    }
+
+    #[inline(never)]
+    fn own_shared(&mut self) {
         let shared = std::mem::take(&mut self.shared);
         match self.data.is_empty() {
             // Without a copy, unless the data have other holders.
-            true if !shared.is_empty() => self.data = shared.into(),
-            _ => self.data.extend_from_slice(&shared),
+            true => self.data = shared.into(),
+            false => self.data.extend_from_slice(&shared),
         }
-        &mut self.data
     }
 
     /// Returns header and data.

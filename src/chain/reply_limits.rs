@@ -6,7 +6,7 @@ use gpc_trees::Id;
 
 use super::Reply;
 use super::call::{Call, OwnPart};
-use crate::hint::likely;
+use crate::branch_hint::likely;
 use crate::wire::{Cause, CauseKind, Stage};
 
 impl Call {

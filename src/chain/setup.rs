@@ -12,16 +12,16 @@ use super::reservation::Reservation;
 use super::retained_answers::RETENTION;
 use super::timeline::Timeline;
 use super::{Node, Output, Start, Time};
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
 use crate::wire::message::{Answer, Local, Response};
 use crate::wire::prefix::request_head;
-use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Stage, Status};
+use crate::wire::{Cause, CauseKind, Coverage, Failure, Message, Request, Stage, Status};
 
 impl Node {
     /// Starts a call of the application.
     pub(super) fn start(&mut self, ticket: u64, start: Start) {
-        let call = CallId { root: self.config.me, sequence: self.next_sequence };
+        let call = self.next_name();
         self.next_sequence += 1;
         let request = Request {
             func: start.func,
@@ -57,7 +57,7 @@ impl Node {
         let reservation = Reservation::of(&self.config.memory);
         self.admit(
             request,
-            Origin::Here { ticket, watch: start.watch, followed: false },
+            Origin::Application { ticket, watch: start.watch, followed: false },
             reservation,
             self.now,
         );
@@ -110,13 +110,13 @@ impl Node {
             false => self.refused(request, below),
         };
         self.refuse(from, request, Failure { cause, coverage });
-        self.forgo(request);
+        self.record_rejection(request);
     }
 
     /// Remembers the call after an adopter's request was rejected. The adopter sends the request to the ids below this
     /// one itself. A later request of the parent that was given up must be rejected: that parent cannot know about the
     /// adopter's requests.
-    fn forgo(&mut self, request: &Request) {
+    fn record_rejection(&mut self, request: &Request) {
         if request.partial && request.skipped > 0 {
             let until = self.now.plus(request.left.max(request.limit));
             self.completed.partial.add(request.call, until.plus(RETENTION));

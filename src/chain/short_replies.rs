@@ -1,36 +1,51 @@
-//! The replies of the children of a call on the fast path, and its answer: bytes beside each other, and no allocation for any of them.
+//! Replies of the children of a call on the fast path, and the answer made of them: one buffer, without an allocation
+//! for each reply.
 //!
-//! Source: the ARMCI design of chained GPC (2007), "The action for any response" 2, and the rendezvous web service of Globus (WS Rendezvous), "Data format", as in `gather`.
+//! Source: the ARMCI design of chained GPC (2007), "The action for any response" 2, and the rendezvous web service of
+//! Globus (WS Rendezvous), "Data format", as in `gather`.
 
 use bytes::BufMut;
 
 use super::Reply;
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, count_bytes, lift};
 use crate::wire::message::SubtreeReply;
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Payload};
 
-/// Highest level of a reply that is lifted here: what lifts others by more is no small part any more.
+/// Highest level of a reply that is stored here: above it, lifting the other replies is no longer cheap.
 const LEVEL_MAX: u16 = 1_024;
 
-/// Where one child's lies. Places and lengths are at most twice [`SHORT_MAX`].
+/// Place of one child's reply in the buffer. Places and lengths are at most twice [`SHORT_MAX`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     level: u16,
-    /// Where its header begins, with the data behind it.
+    /// Start of the header; the data follow it.
     at: u16,
     header: u16,
     data: u16,
 }
 
-/// Stands where nothing has come.
+/// The entry of a child without a reply.
 const ABSENT: Entry = Entry { level: 0, at: u16::MAX, header: 0, data: 0 };
 
 const _: () = assert!(2 * SHORT_MAX < ABSENT.at as usize, "a place in short replies is a u16");
 
 impl Entry {
+    /// Length of an entry that is stored behind its buffer, in bytes.
+    pub(super) const BYTES: usize = 8;
+
+    pub(super) fn to_bytes(self) -> [u8; Entry::BYTES] {
+        let [l, a, h, d] = [self.level, self.at, self.header, self.data].map(u16::to_le_bytes);
+        [l[0], l[1], a[0], a[1], h[0], h[1], d[0], d[1]]
+    }
+
+    pub(super) fn of_bytes([l0, l1, a0, a1, h0, h1, d0, d1]: [u8; Entry::BYTES]) -> Entry {
+        let [level, at, header, data] = [[l0, l1], [a0, a1], [h0, h1], [d0, d1]].map(u16::from_le_bytes);
+        Entry { level, at, header, data }
+    }
+
     pub(super) fn new(level: u16, at: usize, header: usize, data: usize) -> Entry {
         Entry { level, at: at as u16, header: header as u16, data: data as u16 }
     }
@@ -44,28 +59,28 @@ impl Entry {
     }
 }
 
-/// The replies that have come.
+/// The replies that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct ShortReplies {
     bytes: Vec<u8>,
-    /// At the indexes of the children in list order.
+    /// By index of the child in list order.
     entries: Vec<Entry>,
-    /// How many have come.
+    /// Number of replies that have arrived.
     count: usize,
-    /// The highest level, and the sum of all.
+    /// Highest level, and sum of all levels.
     highest: u16,
     levels: usize,
-    /// Bytes of headers; the others are data.
+    /// Bytes of headers; the other bytes are data.
     headers: usize,
 }
 
 impl ShortReplies {
-    /// Makes room for so many children's.
+    /// Reserves an entry for each child.
     pub(super) fn expect(&mut self, children: usize) {
         self.entries.resize(children, ABSENT);
     }
 
-    /// Takes a child's reply, if it is expected and all of them stay short, and low.
+    /// Stores a child's reply. Returns whether it was expected, all replies together are short, and its level is low.
     #[inline(always)]
     pub(super) fn push(&mut self, child: usize, level: u16, header: &[u8], data: &[u8]) -> bool {
         let (at, len) = (self.bytes.len(), header.len() + data.len());
@@ -86,8 +101,8 @@ impl ShortReplies {
         true
     }
 
-    /// Those that have come, with the indexes of their children, in list order, whatever the order in which they came.
-    fn come(&self) -> impl Iterator<Item = (usize, &Entry)> {
+    /// The replies that have arrived, with the indexes of their children, in list order.
+    fn arrived(&self) -> impl Iterator<Item = (usize, &Entry)> {
         self.entries.iter().enumerate().filter(|(_, entry)| entry.at != ABSENT.at)
     }
 
@@ -99,7 +114,7 @@ impl ShortReplies {
         entry.data(&self.bytes)
     }
 
-    /// The level of what they are aggregated to, beside an id's own part or alone.
+    /// Level of the aggregate, with or without the own part of the id.
     fn level(&self, own: bool) -> u16 {
         match (self.count == 0, own) {
             (false, _) => self.highest + 1,
@@ -108,7 +123,7 @@ impl ShortReplies {
         }
     }
 
-    /// Bytes of an aggregate of these that take `bytes` by themselves, and of an id's own part.
+    /// Length of the aggregate of these replies, which have `bytes` in total, and of the own part.
     #[inline(always)]
     fn aggregate_len(&self, own: Option<usize>, bytes: usize) -> usize {
         if let (true, Some(own)) = (self.count == 0, own) {
@@ -123,7 +138,7 @@ impl ShortReplies {
         count_bytes(members) + own_len + (self.count * highest - self.levels) * 2 + bytes
     }
 
-    /// Appends an aggregate.
+    /// Appends the aggregate.
     #[inline(always)]
     fn aggregate<'a>(
         &'a self,
@@ -141,55 +156,55 @@ impl ShortReplies {
             count(out, own.len());
             out.put_slice(own);
         }
-        for (_, entry) in self.come() {
+        for (_, entry) in self.arrived() {
             lift(out, self.highest - entry.level);
             out.put_slice(part(self, entry));
         }
     }
 
-    /// Each child's index and reply, in list order, as the general path has them.
+    /// Index and reply of each child, in list order and in the form of the general path.
     pub(super) fn replies(&self) -> impl Iterator<Item = (usize, SubtreeReply)> + '_ {
-        self.come().map(|(child, entry)| {
+        self.arrived().map(|(child, entry)| {
             let header = Payload::copy_from_slice(self.header(entry));
             let data = Payload::copy_from_slice(self.data(entry));
             (child, SubtreeReply { level: entry.level, header, data, ..SubtreeReply::default() })
         })
     }
 
-    /// Their bytes and where each lies in them, if every child has sent a level-0 value.
+    /// The buffer and the entries, if every child has sent a level-0 value.
     pub(super) fn values(&self) -> Option<(&[u8], &[Entry])> {
         let all = self.highest == 0 && self.count == self.entries.len();
         all.then_some((&self.bytes, &self.entries))
     }
 
-    /// Drops them, and keeps their room.
+    /// Removes the replies but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
         (self.count, self.highest, self.levels, self.headers) = (0, 0, 0, 0);
     }
 
-    /// Bytes that are held for them, used or not.
+    /// Allocated memory, in bytes.
     pub(super) fn room(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 }
 
-/// An answer that is written from what lies in its call.
+/// An answer that is written from the call's own memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortAnswer<'a> {
     pub(super) call: CallId,
-    /// The id's own part; none of a root that only watches.
+    /// The own part of the id; `None` if the root only watches.
     pub(super) own: Option<&'a Reply>,
-    /// Its children's.
+    /// The replies of the children.
     pub(super) replies: &'a ShortReplies,
-    /// Whether own is what a callback would have merged, and goes as it is.
+    /// Whether the call has a callback. Then the id has no children, and its own part is sent unchanged.
     pub(super) merged: bool,
     pub(super) wanted: bool,
 }
 
 impl ShortAnswer<'_> {
-    /// The fixed part of its frame; none if it is not short, or longer than `reply_max`.
+    /// Returns the fixed part of the frame; `None` if the answer is not short, or is longer than `reply_max`.
     #[inline(always)]
     pub fn head(&self, reply_max: u64) -> Option<ResponseHead> {
         let (own_header, own_data) = self.own.map(|own| (own.header.len(), own.data.len())).unzip();
@@ -218,7 +233,7 @@ impl ShortAnswer<'_> {
         })
     }
 
-    /// Appends header and data.
+    /// Appends the header and the data.
     #[inline(always)]
     pub fn emit(&self, out: &mut impl BufMut) {
         self.emit_header(out);
@@ -245,7 +260,7 @@ impl ShortAnswer<'_> {
         }
     }
 
-    /// As a parent gets it, if a reply is wanted.
+    /// Returns the reply in the form of the general path; `None` if no reply was requested.
     pub fn reply(&self, head: &ResponseHead) -> Option<SubtreeReply> {
         if head.kind != AnswerKind::Reply {
             return None;

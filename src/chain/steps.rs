@@ -13,7 +13,7 @@ use super::load::{Delayed, Unasked, WaitingWork};
 use super::recorder::{End, Ending};
 use super::retained_answers::RETENTION;
 use super::slot::Slot;
-use super::{Job, JobResult, Node, Output, Reply, Work, gather, lies};
+use super::{Job, JobResult, Node, Output, Reply, Work, answer_checks, gather};
 use crate::wire::message::{Answer, Local, Response};
 use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
 
@@ -88,7 +88,7 @@ impl Node {
         self.run_queue.done(id);
         // If the call failed meanwhile, it is gone, and the result of its job is ignored.
         let Some(slot) = self.calls.find(id) else { return };
-        self.heed_limit(slot);
+        self.check_limit(slot);
         let Some(call) = self.calls.get_mut(slot) else { return };
         if matches!(call.own, OwnPart::Failed) {
             // Partial call whose time for its own part is over.
@@ -138,7 +138,7 @@ impl Node {
     /// Handles a deferred reply, or the loss of its token.
     pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, Box<Reason>>) {
         if let Some(slot) = self.calls.find(id) {
-            self.heed_limit(slot);
+            self.check_limit(slot);
             self.answered_at(slot, result);
         }
     }
@@ -191,7 +191,7 @@ impl Node {
     fn forward(&mut self, slot: Slot) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let most = match call.origin {
-            Origin::Here { .. } => self.config.trees.fan_out,
+            Origin::Application { .. } => self.config.trees.fan_out,
             Origin::Parent { .. } => self.config.trees.fan_out.min(FAN_OUT_FOR_PEERS),
         };
         let groups = match split(&call.request, most) {
@@ -346,7 +346,7 @@ impl Node {
         // Ignores unknown calls and children that have answered: "ignoring all subsequent responses".
         let Some(slot) = self.find(id) else { return };
         if !matches!(answer, Answer::Failed(_)) {
-            self.heed_limit(slot);
+            self.check_limit(slot);
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
@@ -358,10 +358,13 @@ impl Node {
         }
         let wanted = call.request.reply_wanted;
         let reply = match answer {
-            Answer::Failed(failure) => {
+            Answer::Failed(mut failure) => {
                 let child = call.children.as_ref().and_then(|children| children.get(index));
-                return match child.and_then(|child| lies::in_failure(&call.request, child, &failure.cause)) {
-                    Some(lie) => self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, lie)),
+                let cause = &mut failure.cause;
+                return match child.and_then(|child| answer_checks::in_failure(&call.request, child, cause)) {
+                    Some(error) => {
+                        self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, error))
+                    }
                     None => self.child_failed(slot, index, *failure),
                 };
             }
@@ -369,8 +372,8 @@ impl Node {
             _ if call.is_streaming(index) => return,
             Answer::Completed if !wanted => None,
             Answer::Reply(reply) => {
-                if let Some(lie) = lies::in_reply(&call.request, &reply) {
-                    return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, lie));
+                if let Some(error) = answer_checks::in_reply(&call.request, &reply) {
+                    return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, error));
                 }
                 Some(reply).filter(|_| wanted)
             }
@@ -424,7 +427,7 @@ impl Node {
             (&Origin::Parent { id: to, .. }, answer) => {
                 self.emit(Output::Send { to, message: Message::Response(Response { call: id, answer }) });
             }
-            (&Origin::Here { ticket, .. }, answer) => {
+            (&Origin::Application { ticket, .. }, answer) => {
                 let result = answer.into_result();
                 self.emit(Output::Finished { ticket, call: id, result, report: None });
             }
@@ -455,8 +458,8 @@ impl Node {
             }
             (JobState::Idle, _) => {}
         }
-        if let Origin::Here { ticket, .. } = call.origin {
-            self.tickets.remove(&ticket);
+        if let Origin::Application { ticket, .. } = call.origin {
+            self.tickets.remove(ticket);
         }
         self.end_if_idle();
         Some(call)

@@ -9,6 +9,7 @@
 //! design of chained GPC (2007), "The action for any response" 2.
 
 use gpc_trees::Id;
+use gpc_trees::sorting::sort_by_key;
 
 use super::call::{Call, ChildAnswer, Origin, OwnPart};
 use super::gather::{over_level, over_limit};
@@ -67,8 +68,9 @@ impl Call {
 impl Node {
     /// Whether a long reply of this child is forwarded as it arrives; otherwise it is needed whole.
     pub fn passes_on(&self, child: Id, call: CallId) -> bool {
-        let spot = self.spots.as_ref().and_then(|spots| spots.get(spots.find(call)?));
-        spot.is_some_and(|spot| spot.passes_on() && spot.awaited_child(child).is_some())
+        let fast_call =
+            self.fast_calls.as_ref().and_then(|fast_calls| fast_calls.get(fast_calls.find(call)?));
+        fast_call.is_some_and(|fast_call| fast_call.passes_on() && fast_call.awaited_child(child).is_some())
             || self
                 .calls
                 .named(call)
@@ -157,8 +159,8 @@ impl Call {
         let whole = whole.map(|(place, reply)| (*place, ChildReply::Whole(reply.clone())));
         let arriving = streaming.replies.drain(..).map(|(place, reply)| (place, ChildReply::Arriving(reply)));
         let mut replies: Vec<(u32, ChildReply)> = whole.chain(arriving).collect();
-        replies.sort_by_key(|(place, _)| *place);
-        streaming.bodies.sort_by_key(|(place, ..)| *place);
+        sort_by_key(&mut replies, |(place, _)| *place);
+        sort_by_key(&mut streaming.bodies, |(place, ..)| *place);
         self.arrived.clear();
         let replies: Vec<ChildReply> = replies.into_iter().map(|(_, reply)| reply).collect();
         let reply = aggregate_streaming(own, &replies);

@@ -71,11 +71,6 @@ impl Timeline {
     pub(super) fn last(&self) -> Option<(Id, Duration)> {
         self.last_at.duration().map(|at| (self.last, at))
     }
-
-    /// How long something has lasted that began at this span; `None` if it has not begun.
-    pub(super) fn lasting(&self, since: Span, now: Time) -> Option<Duration> {
-        since.duration().map(|since| now.since(self.came).saturating_sub(since))
-    }
 }
 
 #[cfg(test)]
@@ -97,7 +92,5 @@ mod tests {
         let span = Span::of_nanos;
         assert_eq!((times.came, times.began, times.ended, times.callbacks_ns), (at(5), span(2), span(5), 6));
         assert_eq!(times.last(), Some((9, Duration::from_nanos(45))));
-        assert_eq!(times.lasting(times.began, at(57)), Some(Duration::from_nanos(50)));
-        assert_eq!(times.lasting(times.merging, at(57)), None);
     }
 }

@@ -10,6 +10,11 @@ use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::trace::{ChildTrace, ENTRY, IdTimes, join};
 
 impl Call {
+    /// Whether the times of the ids go up. An answer without a reply has no room for them.
+    fn is_traced(&self) -> bool {
+        self.request.local.trace && self.request.reply_wanted
+    }
+
     /// Takes the trace out of the answer of a child.
     pub(super) fn take_trace(&mut self, index: usize, answer: &mut Answer, now: Time) {
         let bytes = match answer {
@@ -19,7 +24,7 @@ impl Call {
         };
         let Some(child) = self.children.as_ref().and_then(|children| children.get(index)) else { return };
         let fits = bytes.len() == child.group.len as usize * ENTRY;
-        if self.request.local.trace && fits && self.reservation.share.grow(bytes.len() as u64) {
+        if self.is_traced() && fits && self.reservation.share.grow(bytes.len() as u64) {
             let (start, answered) = (child.group.start, self.times.at(now));
             self.traces.push(ChildTrace { start, bytes, answered });
         }
@@ -29,7 +34,7 @@ impl Call {
     pub(super) fn add_trace(&mut self, reply: &mut SubtreeReply, reply_max: u64, now: Time) {
         let ids = self.request.ids.len();
         let length = u64::from(ids) * ENTRY as u64;
-        if !self.request.local.trace || reply.len().saturating_add(length) > reply_max {
+        if !self.is_traced() || reply.len().saturating_add(length) > reply_max {
             return;
         }
         let times = &self.times;

@@ -1,4 +1,4 @@
-//! The deadlines of a node's connections: last frames of closing connections, and missing parts of unfinished requests.
+//! Queue of the deadlines of connections: last frames of closing connections, and incomplete requests.
 //!
 //! A priority queue, soonest first: the cost of a turn depends on the number of expired deadlines, not on the number of
 //! links or peers.
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_comes_in_its_order_and_what_is_not_stays() {
+    fn expired_deadlines_are_taken_in_order_and_later_ones_stay() {
         let (mut due, at) = (DeadlineQueue::default(), Time::from_nanos);
         let link = |key| DeadlineOwner::Link(LinkKey(key));
         due.add(at(30), link(1));

@@ -1,4 +1,4 @@
-//! What comes on a link, and what its receiving side must know of the node it serves.
+//! Events of a link, and the facts about the node that its [`Inbox`](super::Inbox) needs to parse them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,121 +9,126 @@ use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, Kind};
 use crate::wire::head::{Goodbye, WindowRef};
 use crate::wire::message::{Classes, Merging, Response};
-use crate::wire::{CallId, Hello, Request};
+use crate::wire::{CallId, Hello, Request, Straggler};
 
-/// What the inbox must know of the node it serves.
+/// Facts about the node, for its inboxes.
 pub trait Context {
-    /// The tree registered under a wire id.
+    /// The tree that is registered under a wire id.
     fn tree(&self, id: u64) -> Option<Tree>;
-    /// Whether an answer to this call is awaited from the peer: only then are its bytes kept.
+    /// Whether the node awaits a response to this call from the peer. Of another response, the bytes after its first
+    /// frame are dropped.
     fn awaits(&self, call: CallId) -> bool;
-    /// Longest header and data of a reply together, bytes.
+    /// Maximum length of a reply, header and data together, in bytes.
     fn reply_max(&self) -> u64;
-    /// The next sealed memory that the peer has handed over, of so many bytes.
+    /// The next sealed memory that the peer has passed by descriptor, of this length.
     ///
     /// # Errors
-    /// When there is none, or it is not as docs/wire.md wants it.
+    /// If none has arrived, or it violates docs/wire.md.
     fn extent(&self, _length: usize) -> Result<Extent, FrameError> {
         Err(FrameError::OutOfPlace { kind: Kind::Extent, when: "on a link that takes no descriptors" })
     }
-    /// Whether the function under this handle takes its data as they come.
+    /// Whether the function with this handle streams its data.
     fn streams(&self, _func: u64) -> bool {
         false
     }
-    /// In which order the function under this handle merges replies.
+    /// The order in which the function with this handle merges replies.
     fn merging(&self, _callback: u64) -> Merging {
         Merging::default()
     }
-    /// Which workers run these functions.
+    /// The workers that run these functions.
     fn classes(&self, _func: u64, _callback: Option<u64>) -> Classes {
         Classes::default()
     }
-    /// Whether a long reply of the peer to this call is passed on as it comes, and not needed whole here.
+    /// Whether a long reply to this call is forwarded while it arrives, and not needed whole at this node.
     fn passes_on(&self, _call: CallId) -> bool {
         false
     }
 }
 
-/// What came on a link.
+/// An event of a link: a message, or progress of a message that is being received.
 #[derive(Debug)]
 pub enum Event {
-    /// The peer's first frame.
+    /// The first frame of the peer.
     Hello(Hello),
-    /// A call begins; its data may still be arriving.
+    /// A request. Its data may still be arriving.
     Request(Arc<Request>),
-    /// More of the data of a request that is still arriving, whose func gets them whole, or of a reply that is passed on as it comes.
+    /// More data have arrived: of a request whose function needs them whole, or of a forwarded reply.
     DataGrew,
-    /// More of the data of this request, whose func takes them as they come.
-    DataDue(CallId),
-    /// The data of this request are whole now.
+    /// More data of this request have arrived; its function streams them.
+    StreamedData(CallId),
+    /// All data of this request have arrived.
     DataArrived(CallId),
-    /// A call has ended below, perhaps with a reply whose data are still arriving.
+    /// A response. The data of its reply may still be arriving.
     Response(Response),
-    /// The data of the reply to this call, which is passed on as it comes, have all come.
+    /// All data of this forwarded reply have arrived.
     ReplyArrived(CallId),
-    /// A reply begins that is longer than a window: its sender is to be told how far it may go on.
-    ReplyBegun,
-    /// A reply that is longer than a window begins, and nobody awaits or takes it: its sender waits for a word.
-    Unwanted(CallId),
-    /// A call has ended below with a reply over the limit; its bytes are dropped as they come.
+    /// A reply that is longer than a window has begun to arrive: its sender needs a WINDOW.
+    ReplyStarted,
+    /// The rest of a reply that has begun to arrive is dropped: it is not awaited, too long, or there is no memory. Its
+    /// sender may wait for a WINDOW, and needs a CANCEL.
+    UnawaitedReply(CallId),
+    /// A reply is longer than this node accepts. Its bytes are dropped.
     Oversized {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Bytes of the reply.
+        /// Length of the reply in bytes.
         bytes: u64,
-        /// Most bytes that this node takes.
+        /// Maximum number of bytes that this node accepts.
         most: u64,
     },
-    /// A request was cancelled before it could be read whole: nothing but its credit is left of it.
-    Abandoned,
-    /// The first bytes of a request have come, and not all of its ids, shape and header: until they have it is for nobody but this link.
-    Begun {
-        /// Which call.
+    /// A request was cancelled before its ids, shape and header were complete: only its credit is to be returned.
+    RequestAbandoned,
+    /// A request has begun to arrive, without all of its ids, shape and header. The chain gets it once these are
+    /// complete.
+    RequestStarted {
+        /// The call.
         call: CallId,
-        /// The time limit that it has.
+        /// Its time limit.
         limit: Duration,
     },
-    /// There is no memory for a request that was for nobody yet. What still comes of it is dropped.
-    Refused(Refused),
-    /// There is no memory for the data of this request. What still comes of them is dropped.
+    /// There is no memory for a request that the chain does not have. Its further bytes are dropped.
+    RequestRefused(RefusedRequest),
+    /// There is no memory for the data of this request. Its further bytes are dropped.
     DataRefused {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Which limit they are over.
+        /// The exceeded limit.
         why: String,
     },
-    /// There is no memory for the reply to this call. What still comes of it is dropped.
+    /// There is no memory for the reply to this call. Its further bytes are dropped.
     ReplyRefused {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Which limit it is over.
+        /// The exceeded limit.
         why: String,
     },
-    /// The parent cancels.
+    /// The parent cancels the call.
     Cancel(CallId),
-    /// The root has what it needs.
+    /// The parent no longer needs the answer to this partial call.
     Release(CallId),
-    /// The child has another parent.
+    /// The child of the call has another parent now.
     Moved(CallId),
-    /// The peer asks for a heartbeat.
+    /// The peer requests a heartbeat.
     Ping,
     /// The peer sends a heartbeat.
     Pong,
-    /// The peer answers nothing for so long; zero: it is back.
+    /// The ids below the peer that calls of this node wait for.
+    Stragglers(Vec<(CallId, Straggler)>),
+    /// The peer pauses for this time. Zero ends a pause.
     Pause(Duration),
-    /// The peer has consumed so many requests.
+    /// The peer has consumed this number of requests.
     Credit(u32),
-    /// The peer takes so much of the data of a request.
+    /// The peer accepts data of a request or a response up to this limit.
     Window(WindowRef),
-    /// The peer ends the link.
+    /// The peer closes the link.
     Goodbye(Goodbye),
 }
 
-/// A request for which there is no memory.
+/// A request that was refused for lack of memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
-    /// Its name.
+pub struct RefusedRequest {
+    /// Its call.
     pub call: CallId,
-    /// Which limit it is over.
+    /// The exceeded limit.
     pub why: String,
 }

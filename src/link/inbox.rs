@@ -1,76 +1,53 @@
-//! From bytes to messages: one side of a link, without the socket.
+//! Inbox of a link: parses received bytes into events, without a socket.
 //!
-//! Bytes come in pieces of any size; what comes out are the events of `docs/wire.md`. Bodies that travel in segments are put together
-//! here, growing with what has arrived. Bytes that break the protocol end the link with an error; they never panic.
+//! Bytes arrive in pieces of any size; the events are those of docs/wire.md. Bodies that arrive in segments are
+//! reassembled, in memory that grows with the received bytes. Bytes that violate the protocol return an error, which
+//! closes the link; they never cause a panic.
+
+mod incoming_request;
+mod requests;
+mod responses;
+mod split;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::Arc;
 
-use super::answers::answer;
-use super::event::{Context, Event, Refused};
-use super::replies::Replies;
+use bytes::BytesMut;
+
+use super::event::{Context, Event};
+use super::response_parsing::parse_response;
+use crate::branch_hint::likely;
 use crate::chain::Time;
-use crate::hint::likely;
 use crate::wire::body::{CHUNK_MIN, Chunk, Spare};
-use crate::wire::budget::{Budget, Counted, Share};
+use crate::wire::budget::{Budget, Share};
 use crate::wire::frame::{FIRST_MAX, FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
 use crate::wire::head::{
-    AnswerKind, CallRef, ExtentRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit, parse_pause,
+    AnswerKind, CallRef, ExtentRef, Goodbye, ResponseHead, WindowRef, parse_credit, parse_pause,
 };
-use crate::wire::message::Merging;
-use crate::wire::prefix::parse_prefix;
-use crate::wire::short::SHORT_MAX;
-use crate::wire::{Body, BodyUse, BodyWriter, CallId, Hello, Request};
-use bytes::{Bytes, BytesMut};
+use crate::wire::stragglers::parse_stragglers;
+use crate::wire::{CallId, Hello};
+use incoming_request::IncomingRequest;
+use responses::IncomingResponses;
+use split::split_to;
 
-/// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
+/// Maximum number of incomplete requests on one link: at least the hiwater of any node.
 pub const BODIES_MAX: usize = 512;
 
-/// Bytes of a frame that came in pieces which nobody counts: all but requests and replies are shorter.
-const PIECES_FREE: usize = 4 << 10;
+/// Bytes of an incomplete frame that are not charged to a budget. Frames other than requests and responses are shorter.
+const PARTIAL_FREE: usize = 4 << 10;
 
-/// Data of a request from which on they are counted here: those of shorter ones are the chain's to count.
-const COUNTED_MIN: usize = SHORT_MAX;
-
-/// Ids, shape and header of a request of which there must surely be memory to read them.
-const PREFIX_PROBED: u64 = 1 << 20;
-
-/// A request whose body is not complete.
-#[derive(Debug)]
-enum RequestBody {
-    Prefix {
-        head: RequestHead,
-        flags: u8,
-        bytes: Counted<Vec<u8>>,
-        /// When all of it must have come.
-        until: Option<Time>,
-    },
-    Data(BodyWriter),
-}
-
-impl RequestBody {
-    /// When its ids, shape and header must have come, while they have not.
-    fn until(&self) -> Option<Time> {
-        match self {
-            RequestBody::Prefix { until, .. } => *until,
-            RequestBody::Data(_) => None,
-        }
-    }
-}
-
-/// A SEGMENT whose bytes are passing through.
+/// A SEGMENT whose bytes are being received.
 #[derive(Clone, Copy, Debug)]
-struct Passing {
+struct OpenSegment {
     call: CallId,
     of_response: bool,
     left: usize,
 }
 
-/// A complete frame, its header in front: where it was read, or gathered from several reads.
+/// A complete frame with its header: borrowed from one read, or assembled from several.
 enum Frame<'a> {
-    Here(&'a [u8]),
-    Gathered(BytesMut),
+    Borrowed(&'a [u8]),
+    Owned(BytesMut),
 }
 
 impl Deref for Frame<'_> {
@@ -79,237 +56,244 @@ impl Deref for Frame<'_> {
     /// The payload.
     fn deref(&self) -> &[u8] {
         match self {
-            Frame::Here(bytes) => &bytes[FRAME_HEADER..],
-            Frame::Gathered(bytes) => &bytes[FRAME_HEADER..],
+            Frame::Borrowed(bytes) => &bytes[FRAME_HEADER..],
+            Frame::Owned(bytes) => &bytes[FRAME_HEADER..],
         }
     }
 }
 
-/// The receiving side of a link.
+/// The inbox of a link.
 #[derive(Debug, Default)]
 pub struct Inbox {
-    /// Whether the peer's hello has come.
-    greeted: bool,
-    /// The start of a frame whose rest has not come.
+    /// Whether the hello of the peer has arrived.
+    has_hello: bool,
+    /// The start of a frame whose rest has not arrived.
     partial: BytesMut,
-    /// What that takes.
-    pieces: Share,
-    passing: Option<Passing>,
-    /// Where the bytes of the segment go that is passing, if its body is one that passes through.
+    /// Share of the budget for [`partial`](Self::partial).
+    partial_share: Share,
+    segment: Option<OpenSegment>,
+    /// Memory for the next bytes of the segment, if its body is streamed.
     chunk: Option<Chunk>,
     /// Memory for long data.
     spare: Spare,
-    requests: BTreeMap<CallId, RequestBody>,
-    replies: Replies,
+    requests: BTreeMap<CallId, IncomingRequest>,
+    responses: IncomingResponses,
 }
 
 impl Inbox {
-    /// An inbox at the start of a link.
+    /// Returns the inbox of a new link.
     pub fn new() -> Inbox {
         Inbox::default()
     }
 
-    /// The peer's hello was read before anything came here.
-    pub fn greeted(&mut self) {
-        self.greeted = true;
+    /// Skips the hello: peering has received it already.
+    pub fn skip_hello(&mut self) {
+        self.has_hello = true;
     }
 
-    /// Long data that come are put into memory that the node keeps for them, and are of its budget; frames that come in pieces are of `pieces`.
-    pub fn use_memory(&mut self, spare: Spare, pieces: &Budget) {
+    /// Sets the memory of long data with its budget, and the budget `pieces` of incomplete frames.
+    pub fn set_budgets(&mut self, spare: Spare, pieces: &Budget) {
         self.spare = spare;
-        self.pieces = pieces.share();
+        self.partial_share = pieces.share();
     }
 
-    /// Takes the next bytes of the link and appends what they complete. Bytes of bodies are copied once, to where
-    /// they belong, so that no message keeps the buffer that was read into.
+    /// Parses the next bytes of the link, and appends the events that they complete. Bytes of bodies are copied once,
+    /// to their final place, so no message retains the buffer of the read.
     ///
     /// # Errors
-    /// When the bytes break the protocol: the link is to be closed.
+    /// If the bytes violate the protocol: the link is to be closed.
     pub fn feed(
         &mut self,
         mut bytes: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        // Each round takes bytes or returns.
+        // Terminates: each iteration consumes bytes or returns.
         loop {
-            while self.passing.is_some() {
+            while self.segment.is_some() {
                 if bytes.is_empty() {
                     return Ok(());
                 }
-                self.pass(&mut bytes, context, events)?;
+                self.feed_segment(&mut bytes, context, events)?;
             }
             let Some((header, payload)) = self.next_frame(&mut bytes)? else { return Ok(()) };
-            self.frame(header, &payload, context, events)?;
+            self.handle_frame(header, &payload, context, events)?;
         }
     }
 
-    /// Drops the data of a request that are still arriving: the call has ended here, and the rest of its bytes are of no use.
+    /// Drops the data of a request that is still arriving, and ignores the rest of its bytes: the call has ended here.
     ///
-    /// A request that is no [`Event::Request`] yet stays: nobody has judged it, and its credit is still to be returned.
+    /// A request before its [`Event::Request`] stays: it is not validated, and its credit is still to be returned.
     pub fn drop_request(&mut self, call: CallId) {
-        if let Some(RequestBody::Data(_)) = self.requests.get(&call) {
+        if let Some(IncomingRequest::Data(_)) = self.requests.get(&call) {
             self.requests.remove(&call);
-            if self.passing.is_some_and(|passing| passing.call == call && !passing.of_response) {
+            if self.segment.is_some_and(|segment| segment.call == call && !segment.of_response) {
                 self.chunk = None;
             }
         }
     }
 
-    /// Drops what has come of the response to a call: the call has ended here, and its sender is told.
+    /// Drops the bytes of the response to a call that has ended here. Its sender gets a CANCEL.
     pub fn drop_response(&mut self, call: CallId) {
-        self.replies.drop(call);
-        if self.passing.is_some_and(|passing| passing.call == call && passing.of_response) {
+        self.responses.discard(call);
+        if self.segment.is_some_and(|segment| segment.call == call && segment.of_response) {
             self.chunk = None;
         }
     }
 
-    /// Until when the ids, the shape and the header of a request must have come; says whether they have not.
-    pub fn limit(&mut self, of: CallId, at: Time) -> bool {
+    /// Sets the deadline for the ids, the shape and the header of a request. Returns false if they are complete, or the
+    /// request is not being received.
+    pub fn set_deadline(&mut self, of: CallId, at: Time) -> bool {
         match self.requests.get_mut(&of) {
-            Some(RequestBody::Prefix { until, .. }) => *until = Some(at),
+            Some(IncomingRequest::Prefix { deadline, .. }) => *deadline = Some(at),
             _ => return false,
         }
         true
     }
 
-    /// Drops the requests whose ids, shape and header should have come by now, and says which, and when the next ones should.
+    /// Drops the requests whose ids, shape and header have not arrived in time. Returns their calls, and the next
+    /// deadline.
     pub fn expire(&mut self, now: Time) -> (Vec<CallId>, Option<Time>) {
-        let late = |body: &RequestBody| body.until().is_some_and(|until| until <= now);
+        let late = |body: &IncomingRequest| body.deadline().is_some_and(|deadline| deadline <= now);
         let calls: Vec<CallId> =
             self.requests.iter().filter(|(_, body)| late(body)).map(|(call, _)| *call).collect();
         self.requests.retain(|_, body| !late(body));
-        (calls, self.next_limit())
+        (calls, self.next_deadline())
     }
 
-    /// When the next ids, shape and header must have come.
-    pub fn next_limit(&self) -> Option<Time> {
-        self.requests.values().filter_map(RequestBody::until).min()
+    /// The soonest deadline of incomplete ids, shapes and headers.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.requests.values().filter_map(IncomingRequest::deadline).min()
     }
 
-    /// Gives back the room of what has come, where nothing is arriving.
+    /// Releases the buffer of incomplete frames, if it is empty.
     pub fn release_spare_memory(&mut self) {
         if self.partial.is_empty() {
             self.partial = BytesMut::new();
         }
     }
 
-    /// Whether a segment is passing, whose bytes may belong elsewhere than those before it.
-    pub fn is_passing(&self) -> bool {
-        self.passing.is_some()
+    /// Whether a segment is being received: its bytes may belong into a [`read_buffer`](Self::read_buffer).
+    pub fn is_in_segment(&self) -> bool {
+        self.segment.is_some()
     }
 
-    /// Where the next bytes of the link belong, if that is known before they are read, and enough of them to be worth it; what was read there is for [`filled`](Self::filled).
-    pub fn room(&mut self) -> Option<&mut [u8]> {
-        let left = self.passing?.left;
+    /// Memory for the next bytes of the link, if their place is known before the read and large enough to be useful.
+    /// After the read, call [`commit_read`](Self::commit_read).
+    pub fn read_buffer(&mut self) -> Option<&mut [u8]> {
+        let left = self.segment?.left;
         let room = self.chunk.as_mut()?.room();
         let room_len = room.len().min(left);
         Some(&mut room[..room_len])
     }
 
-    /// So many bytes were read into the [`room`](Self::room), or all of it if that is less; says how many.
+    /// Registers bytes that were read into the [`read_buffer`](Self::read_buffer). Returns their number: `count`, or
+    /// the length of that buffer if it is less.
     #[inline(always)]
-    pub fn filled(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
-        if likely(!self.is_passing()) { 0 } else { self.filled_segment(count, events) }
+    pub fn commit_read(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
+        if likely(!self.is_in_segment()) { 0 } else { self.commit_segment(count, events) }
     }
 
     #[inline(never)]
-    fn filled_segment(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
-        let taken = self.room().map_or(0, |room| room.len()).min(count);
-        let (Some(passing), Some(chunk)) = (&mut self.passing, &mut self.chunk) else { return 0 };
-        let body = *passing;
+    fn commit_segment(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
+        let taken = self.read_buffer().map_or(0, |room| room.len()).min(count);
+        let (Some(segment), Some(chunk)) = (&mut self.segment, &mut self.chunk) else { return 0 };
+        let body = *segment;
         chunk.fill(taken);
-        passing.left -= taken;
-        let through = passing.left == 0;
+        segment.left -= taken;
+        let through = segment.left == 0;
         let full = chunk.room().is_empty();
         if through {
-            self.passing = None;
+            self.segment = None;
         }
         if through || full {
-            self.seal(body, events);
-            // A segment longer than a chunk goes on in another.
+            self.commit_chunk(body, events);
+            // A segment that is longer than a chunk continues in another.
             self.chunk = if through { None } else { self.chunk_for(body) };
         }
         taken
     }
 
-    /// Where the next bytes of a body go, if it passes through.
-    fn chunk_for(&self, Passing { call, of_response, .. }: Passing) -> Option<Chunk> {
+    /// Memory for the next bytes of a streamed body.
+    fn chunk_for(&self, OpenSegment { call, of_response, .. }: OpenSegment) -> Option<Chunk> {
         match of_response {
-            true => self.replies.chunk(call),
-            false => self.requests.get(&call).and_then(RequestBody::chunk),
+            true => self.responses.chunk(call),
+            false => self.requests.get(&call).and_then(IncomingRequest::chunk),
         }
     }
 
-    /// What the chunk holds belongs to its body from now on.
-    fn seal(&mut self, Passing { call, of_response, .. }: Passing, events: &mut Vec<Event>) {
+    /// Moves the filled chunk into its body.
+    fn commit_chunk(&mut self, OpenSegment { call, of_response, .. }: OpenSegment, events: &mut Vec<Event>) {
         let Some(chunk) = self.chunk.take() else { return };
         if of_response {
-            return self.replies.append(call, chunk, events);
+            return self.responses.append_chunk(call, chunk, events);
         }
-        let Some(RequestBody::Data(writer)) = self.requests.get_mut(&call) else { return };
+        let Some(IncomingRequest::Data(writer)) = self.requests.get_mut(&call) else { return };
         writer.append(chunk);
-        self.grown(call, events);
+        self.report_data(call, events);
     }
 
-    /// Says which of the requests and responses in arrival may go on, and how far.
-    pub fn windows(&mut self, mut say: impl FnMut(WindowRef)) {
-        self.replies.windows(&mut say);
+    /// Passes to `send` the new windows of the requests and responses that are being received.
+    pub fn take_windows(&mut self, mut send: impl FnMut(WindowRef)) {
+        self.responses.take_windows(&mut send);
         for (&call, body) in &mut self.requests {
-            if let RequestBody::Data(writer) = body
+            if let IncomingRequest::Data(writer) = body
                 && let Some(limit) = writer.grant()
             {
-                say(WindowRef { call, of_response: false, limit });
+                send(WindowRef { call, of_response: false, limit });
             }
         }
     }
 
-    /// Whether a request or a response is in arrival whose sender is to be told, sooner or later, how far it may go on.
-    pub fn will_grant(&self) -> bool {
+    /// Whether the sender of a request or a response still needs a WINDOW, now or later.
+    pub fn owes_window(&self) -> bool {
         let of_request =
-            |body: &RequestBody| matches!(body, RequestBody::Data(writer) if writer.will_grant());
-        self.requests.values().any(of_request) || self.replies.will_grant()
+            |body: &IncomingRequest| matches!(body, IncomingRequest::Data(writer) if writer.will_grant());
+        self.requests.values().any(of_request) || self.responses.owes_window()
     }
 
-    /// Whether nothing is arriving: no part of a frame, no part of a body.
+    /// Whether the inbox has no part of a frame and no part of a body.
     pub fn is_idle(&self) -> bool {
-        // At once, without a branch for each.
-        self.partial.is_empty() & self.passing.is_none() & self.requests.is_empty() & self.replies.is_empty()
+        // Evaluated without branches.
+        self.partial.is_empty()
+            & self.segment.is_none()
+            & self.requests.is_empty()
+            & self.responses.is_empty()
     }
 
-    /// The next complete frame, or of a SEGMENT its fixed part.
+    /// Returns the next complete frame, or the fixed part of a SEGMENT.
     fn next_frame<'a>(
         &mut self,
         bytes: &mut &'a [u8],
     ) -> Result<Option<(FrameHeader, Frame<'a>)>, FrameError> {
-        if !self.top_up(bytes, FRAME_HEADER) {
+        if !self.fill_frame(bytes, FRAME_HEADER) {
             return Ok(None);
         }
         let header = FrameHeader::parse(self.peek_header(bytes))?;
-        self.in_place(header)?;
+        self.check_order(header)?;
         let length = match header.kind {
             Kind::Segment => CallRef::LENGTH,
             _ => header.length as usize,
         };
-        if !self.top_up(bytes, FRAME_HEADER + length) {
-            self.count_pieces(header)?;
+        if !self.fill_frame(bytes, FRAME_HEADER + length) {
+            self.charge_partial(header)?;
             return Ok(None);
         }
         Ok(Some((
             header,
             match self.partial.is_empty() {
-                true => Frame::Here(split_to(bytes, FRAME_HEADER + length)),
+                true => Frame::Borrowed(split_to(bytes, FRAME_HEADER + length)),
                 false => {
-                    let _ = self.pieces.resize(0);
-                    Frame::Gathered(self.partial.split())
+                    let _ = self.partial_share.resize(0);
+                    Frame::Owned(self.partial.split())
                 }
             },
         )))
     }
 
-    /// Makes sure that the first `needed` bytes of a frame lie in one piece: in `bytes`, or in `partial` if it was begun there.
-    /// `needed` is bounded by a checked frame header.
-    fn top_up(&mut self, bytes: &mut &[u8], needed: usize) -> bool {
+    /// Ensures that the first `needed` bytes of a frame are contiguous: in `bytes`, or in `partial` if the frame began
+    /// there. A checked frame header bounds `needed`.
+    fn fill_frame(&mut self, bytes: &mut &[u8], needed: usize) -> bool {
         if self.partial.is_empty() && bytes.len() >= needed {
             return true;
         }
@@ -318,30 +302,30 @@ impl Inbox {
         self.partial.len() >= needed && needed > 0
     }
 
-    /// The start of a frame waits for its rest.
-    fn count_pieces(&mut self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
-        let came = self.partial.len();
-        if came <= PIECES_FREE || self.pieces.resize(came as u64) {
+    /// Charges the start of an incomplete frame to its budget.
+    fn charge_partial(&mut self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
+        let length_so_far = self.partial.len();
+        if length_so_far <= PARTIAL_FREE || self.partial_share.resize(length_so_far as u64) {
             return Ok(());
         }
-        let why = self.pieces.budget().refusal();
+        let why = self.partial_share.budget().refusal();
         Err(FrameError::NoMemory { kind, length: length as usize, why })
     }
 
     fn peek_header(&self, bytes: &[u8]) -> [u8; FRAME_HEADER] {
         let source = if self.partial.is_empty() { bytes } else { &self.partial[..] };
-        *source.first_chunk().expect("the header was topped up before")
+        *source.first_chunk().expect("the header was buffered before")
     }
 
-    /// The first frame is a hello, and the only one; a peer that refuses this side says goodbye instead.
-    fn in_place(&self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
+    /// Checks that the first frame, and no other, is a hello. A peer that rejects this side sends a goodbye instead.
+    fn check_order(&self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
         match kind {
-            Kind::Hello if self.greeted => Err(FrameError::OutOfPlace { kind, when: "a second time" }),
-            _ if !self.greeted && length as usize > FIRST_MAX => {
+            Kind::Hello if self.has_hello => Err(FrameError::OutOfPlace { kind, when: "a second time" }),
+            _ if !self.has_hello && length as usize > FIRST_MAX => {
                 Err(FrameError::TooMuch { kind, extra: u64::from(length) - FIRST_MAX as u64 })
             }
             Kind::Hello | Kind::Goodbye => Ok(()),
-            _ if !self.greeted => Err(FrameError::OutOfPlace { kind, when: "before the hello" }),
+            _ if !self.has_hello => Err(FrameError::OutOfPlace { kind, when: "before the hello" }),
             Kind::Segment if length as usize <= CallRef::LENGTH => {
                 Err(FrameError::TooShort { kind, length: length as usize, needed: CallRef::LENGTH + 1 })
             }
@@ -349,7 +333,7 @@ impl Inbox {
         }
     }
 
-    fn frame(
+    fn handle_frame(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
@@ -360,10 +344,10 @@ impl Inbox {
             Kind::Hello => {
                 let [rings, extents] = [flags::RINGS, flags::EXTENTS].map(|flag| header.flags & flag != 0);
                 events.push(Event::Hello(Hello { rings, extents, ..Hello::parse(payload)? }));
-                self.greeted = true;
+                self.has_hello = true;
             }
-            Kind::Request => self.request(header.flags, payload, context, events)?,
-            Kind::Response => self.response(payload, context, events)?,
+            Kind::Request => self.receive_request(header.flags, payload, context, events)?,
+            Kind::Response => self.receive_response(payload, context, events)?,
             Kind::Segment => {
                 let CallRef(call) = CallRef::parse(header.kind, payload)?;
                 let of_response = header.flags & flags::OF_RESPONSE != 0;
@@ -372,100 +356,42 @@ impl Inbox {
                 if left as u64 > missing {
                     return Err(FrameError::TooMuch { kind: Kind::Segment, extra: left as u64 - missing });
                 }
-                let allowed = if of_response { self.replies.allowed(call) } else { self.allowed(call) };
+                let allowed = if of_response { self.responses.allowed(call) } else { self.allowed(call) };
                 if allowed.is_some_and(|allowed| left as u64 > allowed) {
                     return Err(FrameError::OutOfPlace {
                         kind: Kind::Segment,
                         when: "beyond the window of its body",
                     });
                 }
-                let passing = Passing { call, of_response, left };
-                self.chunk = if left >= CHUNK_MIN { self.chunk_for(passing) } else { None };
-                self.passing = Some(passing);
+                let segment = OpenSegment { call, of_response, left };
+                self.chunk = if left >= CHUNK_MIN { self.chunk_for(segment) } else { None };
+                self.segment = Some(segment);
             }
             Kind::Cancel => {
-                let call = call_alone(header.kind, payload)?;
-                if let Some(RequestBody::Prefix { .. }) = self.requests.remove(&call) {
-                    events.push(Event::Abandoned);
+                let call = parse_lone_call(header.kind, payload)?;
+                if let Some(IncomingRequest::Prefix { .. }) = self.requests.remove(&call) {
+                    events.push(Event::RequestAbandoned);
                 }
                 events.push(Event::Cancel(call));
             }
             Kind::Credit => events.push(Event::Credit(parse_credit(payload)?)),
             Kind::Window => events.push(Event::Window(WindowRef::parse(header.flags, payload)?)),
-            Kind::Extent => self.extent(ExtentRef::parse(payload)?, context, events)?,
+            Kind::Extent => self.receive_extent(ExtentRef::parse(payload)?, context, events)?,
             Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(payload)?)),
-            Kind::Release => events.push(Event::Release(call_alone(header.kind, payload)?)),
-            Kind::Moved => events.push(Event::Moved(call_alone(header.kind, payload)?)),
+            Kind::Release => events.push(Event::Release(parse_lone_call(header.kind, payload)?)),
+            Kind::Moved => events.push(Event::Moved(parse_lone_call(header.kind, payload)?)),
             Kind::Ping | Kind::Pong if !payload.is_empty() => {
                 return Err(FrameError::TooMuch { kind: header.kind, extra: payload.len() as u64 });
             }
             Kind::Ping => events.push(Event::Ping),
             Kind::Pong => events.push(Event::Pong),
+            Kind::Stragglers => events.push(Event::Stragglers(parse_stragglers(payload)?)),
             Kind::Pause => events.push(Event::Pause(parse_pause(payload)?)),
         }
         Ok(())
     }
 
-    fn request(
-        &mut self,
-        flags: u8,
-        payload: &[u8],
-        context: &dyn Context,
-        events: &mut Vec<Event>,
-    ) -> Result<(), FrameError> {
-        let head = RequestHead::parse(flags, payload)?;
-        let body = &payload[RequestHead::LENGTH..];
-        let whole = head.prefix_len().saturating_add(head.data_len);
-        if body.len() as u64 > whole {
-            return Err(FrameError::TooMuch { kind: Kind::Request, extra: body.len() as u64 - whole });
-        }
-        if self.requests.contains_key(&head.call) {
-            return Err(FrameError::OutOfPlace {
-                kind: Kind::Request,
-                when: "for a call whose request is still arriving",
-            });
-        }
-        if body.len() as u64 == whole {
-            let (prefix, data) = body.split_at(head.prefix_len() as usize);
-            let Some(data) = self.copied(data) else {
-                events.push(self.refused(&head));
-                return Ok(());
-            };
-            let data = Body::whole(data);
-            let mut request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
-            settle(&mut request, context);
-            events.push(Event::Request(Arc::new(request)));
-            return Ok(());
-        }
-        if self.requests.len() >= BODIES_MAX {
-            return Err(FrameError::OutOfPlace {
-                kind: Kind::Request,
-                when: "with too many bodies still arriving",
-            });
-        }
-        let bytes = Counted::of(self.spare.budget());
-        self.requests.insert(head.call, RequestBody::Prefix { head, flags, bytes, until: None });
-        if head.prefix_len() > body.len() as u64 {
-            events.push(Event::Begun { call: head.call, limit: head.limit });
-        }
-        self.request_bytes(head.call, body, context, events)
-    }
-
-    /// A copy of the data of a request that came in one frame; `None` where there is no memory for it.
-    fn copied(&self, data: &[u8]) -> Option<Bytes> {
-        match data.len() < COUNTED_MIN {
-            true => Some(Bytes::copy_from_slice(data)),
-            false => self.spare.copy(data, b""),
-        }
-    }
-
-    /// There is no memory for a request.
-    fn refused(&self, head: &RequestHead) -> Event {
-        let why = self.spare.budget().refusal();
-        Event::Refused(Refused { call: head.call, why })
-    }
-
-    fn response(
+    fn receive_response(
         &mut self,
         payload: &[u8],
         context: &dyn Context,
@@ -477,218 +403,81 @@ impl Inbox {
             let extra = body.len() as u64 - head.body_len();
             return Err(FrameError::TooMuch { kind: Kind::Response, extra });
         }
-        if self.replies.contains(head.call) {
-            // What fails while its reply is under way says so instead of the rest of it.
-            if head.kind != AnswerKind::Failed || !self.replies.may_fail(head.call) {
+        if self.responses.contains(head.call) {
+            // A failure replaces the rest of a reply that is being received.
+            if head.kind != AnswerKind::Failed || !self.responses.accepts_failure(head.call) {
                 return Err(FrameError::OutOfPlace {
                     kind: Kind::Response,
                     when: "for a call whose response is still arriving",
                 });
             }
-            self.replies.drop(head.call);
+            self.responses.discard(head.call);
         }
         let long = body.len() as u64 != head.body_len() && head.data_len > WINDOW;
-        // The report has its own limit, which the head was checked for.
+        // The report has a limit of its own, which was checked with the head.
         if head.reply_len() > context.reply_max() {
             let (bytes, most) = (head.reply_len(), context.reply_max());
             let oversized = Event::Oversized { call: head.call, bytes, most };
             events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
-            events.extend(Some(Event::Unwanted(head.call)).filter(|_| long));
+            events.extend(Some(Event::UnawaitedReply(head.call)).filter(|_| long));
             return Ok(());
         }
         if body.len() as u64 == head.body_len() {
-            events.push(Event::Response(answer(&head, body)?));
+            events.push(Event::Response(parse_response(&head, body)?));
             return Ok(());
         }
         if !context.awaits(head.call) {
-            events.extend(Some(Event::Unwanted(head.call)).filter(|_| long));
+            events.extend(Some(Event::UnawaitedReply(head.call)).filter(|_| long));
             return Ok(());
         }
-        self.replies.begin(head, body, &self.spare, context, events)
+        self.responses.start(head, body, &self.spare, context, events)
     }
 
-    /// How many bytes of a call's request or response are still to come; `None` if none is arriving.
+    /// Number of bytes of a request or a response that have not arrived; `None` if it is not being received.
     fn missing(&self, call: CallId, of_response: bool) -> Option<u64> {
         if of_response {
-            return self.replies.missing(call);
+            return self.responses.missing(call);
         }
         self.requests.get(&call).map(|body| match body {
-            RequestBody::Prefix { head, bytes, .. } => {
+            IncomingRequest::Prefix { head, bytes, .. } => {
                 (head.prefix_len() - bytes.bytes.len() as u64).saturating_add(head.data_len)
             }
-            RequestBody::Data(writer) => writer.missing(),
+            IncomingRequest::Data(writer) => writer.missing(),
         })
     }
 
-    /// Bytes of a segment go straight to where they belong, however the reads cut them.
-    fn pass(
+    /// Consumes bytes of a segment, in pieces of any size.
+    fn feed_segment(
         &mut self,
         bytes: &mut &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        if let Some(room) = self.room() {
-            // What came in one read with other bytes is copied.
+        if let Some(room) = self.read_buffer() {
+            // Bytes of a read that began with other bytes are copied.
             let piece = split_to(bytes, room.len().min(bytes.len()));
             room[..piece.len()].copy_from_slice(piece);
-            self.filled(piece.len(), events);
+            self.commit_read(piece.len(), events);
             return Ok(());
         }
-        let Some(mut passing) = self.passing.take() else { return Ok(()) };
-        let piece = split_to(bytes, passing.left.min(bytes.len()));
-        passing.left -= piece.len();
-        if passing.left > 0 {
-            self.passing = Some(passing);
+        let Some(mut segment) = self.segment.take() else { return Ok(()) };
+        let piece = split_to(bytes, segment.left.min(bytes.len()));
+        segment.left -= piece.len();
+        if segment.left > 0 {
+            self.segment = Some(segment);
         }
-        match passing.of_response {
-            true => self.replies.take(passing.call, piece, context, events),
-            false => self.request_bytes(passing.call, piece, context, events),
-        }
-    }
-
-    fn request_bytes(
-        &mut self,
-        call: CallId,
-        mut piece: &[u8],
-        context: &dyn Context,
-        events: &mut Vec<Event>,
-    ) -> Result<(), FrameError> {
-        let Some(body) = self.requests.get_mut(&call) else { return Ok(()) };
-        if let RequestBody::Prefix { head, flags, bytes, .. } = body {
-            let missing = (head.prefix_len() as usize - bytes.bytes.len()).min(piece.len());
-            let room = bytes.append(split_to(&mut piece, missing), head.prefix_len());
-            if room && (bytes.bytes.len() as u64) < head.prefix_len() {
-                return Ok(());
-            }
-            let mut prefix = std::mem::take(bytes);
-            if !room || !can_be_read(&mut prefix) {
-                let head = *head;
-                self.requests.remove(&call);
-                events.push(self.refused(&head));
-                return Ok(());
-            }
-            let prefix = &prefix.bytes;
-            let mut request = parse_prefix(head, *flags, prefix, Body::default(), &|id| context.tree(id))?;
-            settle(&mut request, context);
-            let (data, writer) = Body::arriving_in(head.data_len, usage(&request, context), &self.spare);
-            request.set_body(data);
-            events.push(Event::Request(Arc::new(request)));
-            *body = RequestBody::Data(writer);
-        }
-        let RequestBody::Data(writer) = body else { return Ok(()) };
-        // What goes past the end of a body was refused with the header of its frame.
-        let taken = writer.push(piece);
-        if taken > 0 || writer.missing() == 0 {
-            self.grown(call, events);
-        }
-        Ok(())
-    }
-
-    /// The next bytes of a request's data lie in sealed memory.
-    fn extent(
-        &mut self,
-        ExtentRef { call, length }: ExtentRef,
-        context: &dyn Context,
-        events: &mut Vec<Event>,
-    ) -> Result<(), FrameError> {
-        // Also that of a call which has ended: the next one's comes behind it.
-        let extent = context.extent(length)?;
-        let (kind, bytes) = (Kind::Extent, length as u64);
-        match self.requests.get_mut(&call) {
-            None => return Ok(()),
-            Some(RequestBody::Prefix { .. }) => {
-                return Err(FrameError::OutOfPlace { kind, when: "before the header of its request" });
-            }
-            Some(RequestBody::Data(writer)) => {
-                if bytes > writer.allowed() && bytes <= writer.missing() {
-                    return Err(FrameError::OutOfPlace { kind, when: "beyond the window of its body" });
-                }
-                if !writer.extend(&extent) {
-                    return Err(FrameError::TooMuch { kind, extra: bytes - writer.missing() });
-                }
-            }
-        }
-        self.grown(call, events);
-        Ok(())
-    }
-
-    /// More of a request's data has come.
-    fn grown(&mut self, call: CallId, events: &mut Vec<Event>) {
-        let Some(RequestBody::Data(writer)) = self.requests.get(&call) else { return };
-        if writer.is_refused() {
-            let why = writer.refusal();
-            self.requests.remove(&call);
-            events.push(Event::DataRefused { call, why });
-        } else if writer.missing() == 0 {
-            self.requests.remove(&call);
-            events.push(Event::DataArrived(call));
-        } else {
-            events.push(if writer.usage() == BodyUse::Whole {
-                Event::DataGrew
-            } else {
-                Event::DataDue(call)
-            });
-        }
-    }
-
-    /// How many bytes of a call's data may come before this side says how far they may go on.
-    fn allowed(&self, call: CallId) -> Option<u64> {
-        match self.requests.get(&call)? {
-            RequestBody::Prefix { head, bytes, .. } => {
-                Some((head.prefix_len() - bytes.bytes.len() as u64).saturating_add(WINDOW))
-            }
-            RequestBody::Data(writer) => Some(writer.allowed()),
+        match segment.of_response {
+            true => self.responses.append_bytes(segment.call, piece, context, events),
+            false => self.append_request(segment.call, piece, context, events),
         }
     }
 }
 
-impl RequestBody {
-    fn chunk(&self) -> Option<Chunk> {
-        match self {
-            RequestBody::Prefix { .. } => None,
-            RequestBody::Data(writer) => writer.chunk(),
-        }
-    }
-}
-
-/// Adds what this node says of a request's functions: in which order it merges replies, and which workers run them.
-fn settle(request: &mut Request, context: &dyn Context) {
-    request.local.merging = request.callback.map_or(Merging::default(), |callback| context.merging(callback));
-    request.local.classes = context.classes(request.func, request.callback);
-}
-
-/// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.
-/// The parts of a scatter call have readers that begin at different places, so they are retained.
-fn usage(request: &Request, context: &dyn Context) -> BodyUse {
-    let scatters = request.parts.as_ref().is_some_and(|parts| parts.count() > 1);
-    let at_once = request.forward_first || request.ids.len() == 1;
-    match context.streams(request.func) {
-        false => BodyUse::Whole,
-        true if at_once && !request.partial && !scatters => BodyUse::Passing,
-        true => BodyUse::Retained,
-    }
-}
-
-/// Whether there is memory for what the ids, the shape and the header of a request are read into.
-fn can_be_read(prefix: &mut Counted<Vec<u8>>) -> bool {
-    let (len, budgeted) = (prefix.bytes.len(), prefix.share.bytes());
-    // The list of ids, and the shape, each at most as long as their bytes.
-    prefix.share.resize(budgeted + len as u64)
-        && (len as u64 <= PREFIX_PROBED || Vec::<u8>::new().try_reserve_exact(2 * len).is_ok())
-}
-
-/// The call of a frame that has nothing else.
-fn call_alone(kind: Kind, payload: &[u8]) -> Result<CallId, FrameError> {
+/// Parses a frame that has only a call.
+fn parse_lone_call(kind: Kind, payload: &[u8]) -> Result<CallId, FrameError> {
     let CallRef(call) = CallRef::parse(kind, payload)?;
     match payload.len() - CallRef::LENGTH {
         0 => Ok(call),
         extra => Err(FrameError::TooMuch { kind, extra: extra as u64 }),
     }
-}
-
-/// Takes the first bytes off a slice that has as many.
-pub(super) fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
-    let (first, rest) = bytes.split_at(count);
-    *bytes = rest;
-    first
 }

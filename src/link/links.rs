@@ -1,8 +1,7 @@
-//! The links of one node: which messages go on which link, and what waits for one.
+//! The links of one node: routes messages to links, opens links on first use, and queues messages until a link is up.
 //!
-//! Source: docs/wire.md, "One link per pair". Links open on first use; messages for a peer wait until its link is up.
-//! [`Links`] keeps the driver's connections in a [`Table`]. The driver reads and writes their bytes, and carries out
-//! each [`LinksOutput`].
+//! Source: docs/wire.md, "One link per pair". [`Links`] stores the driver's connections in a [`Table`]. The driver
+//! reads and writes their bytes, and carries out each [`LinksOutput`].
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,18 +9,18 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::deadline_queue::DeadlineQueue;
-use super::outbox::UnsentRequests;
+use super::outbox::unsent::UnsentRequests;
 use super::output::{Arrival, LinksOutput};
 use super::peering::{Book, LinkKey, LinkStatus, Peering};
 use super::pending::Pending;
 use super::state::{Link, Phase};
 use super::table::{HasLink, Table};
-use crate::chain::{Input, Time, ToChild};
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
+use crate::chain::{ChildRequest, Input, Time};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
 
-/// Peers whose links are found at once: the children of an id of most trees, and as many roots.
+/// Entries of the cache of links: the children of an id in most trees, and as many roots.
 const LAST_UP: usize = 64;
 
 /// The links of one node, with the driver's connections `T`, among peers of the book `B`.
@@ -29,33 +28,33 @@ const LAST_UP: usize = 64;
 pub struct Links<B: Book, T: HasLink> {
     /// The id of the node.
     pub me: Id,
-    /// Who the others are, which connections are links, and what becomes of those that are not.
+    /// Peers, and connections that are not links yet.
     pub peering: Peering<B>,
     /// The connections.
     pub table: Table<T>,
-    /// Of some peers the link that was up when it was last used.
+    /// Cache of links: for some peers, the link that was up at its last use.
     last_up: [LinkKey; LAST_UP],
-    /// What is for peers whose links are not up yet.
+    /// Messages for peers whose links are not up.
     pub pending: Pending,
-    /// What the link that is being closed has not sent.
+    /// Requests that the closing link has not sent.
     pub(super) unsent: Option<Box<UnsentRequests>>,
-    /// What has a deadline: few connections, since a link that is up has none.
-    pub due: DeadlineQueue,
-    /// Links with something to write, in the order in which they had it; each once.
+    /// Deadlines of connections. They are few: a link that is up has one only while a request on it is incomplete.
+    pub deadlines: DeadlineQueue,
+    /// Links with queued bytes, oldest first; each once.
     pub dirty: Vec<LinkKey>,
-    /// Whether bytes have come for long messages that links pass on.
-    pub stirred: bool,
-    /// Links that long messages leave on, each once.
+    /// Whether bytes of forwarded data have arrived.
+    pub has_stream_data: bool,
+    /// Links that send a long message; each once.
     pub(super) streaming: Vec<LinkKey>,
-    /// Links whose peers are to be told how far the data of some request may come; few entries for each.
-    pub granting: Vec<LinkKey>,
-    /// What has come in for the chain.
+    /// Links whose peers need a WINDOW for long data, with few duplicates.
+    pub window_grants: Vec<LinkKey>,
+    /// Inputs for the chain.
     pub arrivals: VecDeque<Arrival>,
     pub(super) outputs: VecDeque<LinksOutput>,
 }
 
 impl<B: Book, T: HasLink> Links<B, T> {
-    /// A node without links.
+    /// Returns a node without links.
     pub fn new(peering: Peering<B>) -> Links<B, T> {
         Links {
             me: peering.identity().me,
@@ -64,17 +63,17 @@ impl<B: Book, T: HasLink> Links<B, T> {
             last_up: [LinkKey(0); LAST_UP],
             pending: Pending::default(),
             unsent: None,
-            due: DeadlineQueue::default(),
+            deadlines: DeadlineQueue::default(),
             dirty: Vec::new(),
-            stirred: false,
+            has_stream_data: false,
             streaming: Vec::new(),
-            granting: Vec::new(),
+            window_grants: Vec::new(),
             arrivals: VecDeque::new(),
             outputs: VecDeque::new(),
         }
     }
 
-    /// The next output.
+    /// Returns the next output.
     pub fn poll(&mut self) -> Option<LinksOutput> {
         self.outputs.pop_front()
     }
@@ -91,32 +90,32 @@ impl<B: Book, T: HasLink> Links<B, T> {
         self.peering.up(peer)
     }
 
-    /// The peer at the other end of every link that is up.
+    /// The peers whose links are up.
     pub fn peers_up(&self) -> Vec<Id> {
         self.peering.all_up().map(|(id, _)| id).collect()
     }
 
-    /// The link to a peer that is up, and what it is noted in when it has something to write.
+    /// The link to a peer if it is up, with the list and the key for [`Link::mark`].
     pub fn link_up(&mut self, peer: Id) -> Option<(&mut Link, &mut Vec<LinkKey>, LinkKey)> {
         let place = peer as usize % LAST_UP;
         let mut key = self.last_up[place];
-        // A key is never used twice, so that of a link that is gone finds none.
-        let stands = |link: &Link| matches!(link.phase, Phase::Up(up) if up == peer);
-        if unlikely(!self.table.link(key).is_some_and(stands)) {
+        // Keys are never reused, so the key of a closed link matches no other link.
+        let is_current = |link: &Link| matches!(link.phase, Phase::Up(up) if up == peer);
+        if unlikely(!self.table.link(key).is_some_and(is_current)) {
             key = self.up(peer)?;
             self.last_up[place] = key;
         }
         Some((self.table.link_mut(key)?, &mut self.dirty, key))
     }
 
-    /// Records that a link has something to write, or may have.
-    pub fn note(&mut self, key: LinkKey) {
+    /// Registers a link that may have queued bytes.
+    pub fn mark_dirty(&mut self, key: LinkKey) {
         if let Some(link) = self.table.link_mut(key) {
             link.mark(&mut self.dirty, key);
         }
     }
 
-    /// Sends a message, opening a link first if there is none.
+    /// Sends a message; opens a link first if none is up.
     pub fn send(&mut self, now: Time, to: Id, message: Message) {
         match self.up(to) {
             Some(key) => {
@@ -132,10 +131,10 @@ impl<B: Book, T: HasLink> Links<B, T> {
         }
     }
 
-    /// Sends a request on the fast path to a child, whose frame its plan holds; by the general path where there is no
-    /// link, or no credit.
+    /// Sends a request on the fast path to a child; `child` has its serialized frame. Without a link or credit, the
+    /// request takes the general path.
     #[inline(always)]
-    pub fn relay(&mut self, now: Time, child: &ToChild<'_>) {
+    pub fn relay(&mut self, now: Time, child: &ChildRequest<'_>) {
         if let Some((link, dirty, key)) = self.link_up(child.to)
             && link.outbox.relay(child)
         {
@@ -145,20 +144,20 @@ impl<B: Book, T: HasLink> Links<B, T> {
         }
     }
 
-    /// Whether there is a link to a peer, or it is this node itself; where none is being opened either, one is. `None`
-    /// if it is not among the peers.
-    pub fn meet(&mut self, id: Id) -> Option<bool> {
+    /// Opens a link to a peer unless one is up or being opened. Returns whether it is up, or the id is this node;
+    /// `None` if the id is not a peer.
+    pub fn ensure_link(&mut self, id: Id) -> Option<bool> {
         if id == self.me {
             return Some(true);
         }
-        match self.peering.want(id) {
+        match self.peering.link_status(id) {
             LinkStatus::Up(_) => Some(true),
             _ if !self.peering.book.contains(id) => None,
             LinkStatus::Open => {
                 self.open(id);
                 Some(false)
             }
-            LinkStatus::Coming | LinkStatus::Unknown => Some(false),
+            LinkStatus::Opening | LinkStatus::Unknown => Some(false),
         }
     }
 
@@ -166,16 +165,16 @@ impl<B: Book, T: HasLink> Links<B, T> {
         self.outputs.push_back(LinksOutput::Open { peer });
     }
 
-    /// Keeps a message until there is a link, if it needs one, and opens that.
+    /// Queues a message until the link is up, and opens a link if the message needs one.
     fn send_when_up(&mut self, now: Time, to: Id, message: Message) {
         let call = match &message {
             Message::Request(request) => Some(request.call),
             _ => None,
         };
-        // Of those below a silent child nothing else may have been asked before.
+        // A PING opens a link: the node may never have sent a message to the ids below a silent child.
         let opens = call.is_some() || matches!(message, Message::Ping);
-        match self.peering.want(to) {
-            // A request may name any id there is: only those that can be reached are remembered.
+        match self.peering.link_status(to) {
+            // A request may name any id: only peers that can be reached get a queue.
             LinkStatus::Unknown => {
                 let why = || "no address is known for it: add it to the peers".into();
                 let unreachable = |call| Arrival::Input(Input::Unreachable { peer: to, call, why: why() });
@@ -185,39 +184,39 @@ impl<B: Book, T: HasLink> Links<B, T> {
                 self.pending.push(now, to, message);
                 self.open(to);
             }
-            LinkStatus::Coming | LinkStatus::Up(_) => self.pending.push(now, to, message),
-            // A cancel or a response is for calls of a link that is gone.
+            LinkStatus::Opening | LinkStatus::Up(_) => self.pending.push(now, to, message),
+            // A cancel or a response belongs to calls of a closed link.
             LinkStatus::Open => {}
         }
     }
 
-    /// The chain is about to hear that this link is lost, and takes all that it has sent there for lost: what it sent
-    /// since then goes too. Returns whether surely nothing of it arrives.
-    pub fn forget_since(&mut self, peer: Id) -> bool {
-        self.pending.forget(peer);
+    /// Drops the messages that were queued after a link was lost: the chain counts everything that it sent on the link
+    /// as lost. Returns false if a newer link is up: it may have sent some of these messages.
+    pub fn drop_pending(&mut self, peer: Id) -> bool {
+        self.pending.remove(peer);
         self.up(peer).is_none()
     }
 
-    /// The calls whose requests a link that is lost has not sent, or that were queued since.
-    pub fn calls_unsent(&self, peer: Id, unsent: &UnsentRequests) -> BTreeSet<CallId> {
+    /// The calls whose requests a lost link has not sent, or that were queued since.
+    pub fn unsent_calls(&self, peer: Id, unsent: &UnsentRequests) -> BTreeSet<CallId> {
         unsent.calls() | &self.pending.calls(peer)
     }
 
-    /// Whether the next link to a peer is under way, or may be opened.
+    /// Whether a link to the peer is being opened or may be opened.
     pub fn may_open(&self, peer: Id) -> bool {
-        matches!(self.peering.want(peer), LinkStatus::Coming | LinkStatus::Open)
+        matches!(self.peering.link_status(peer), LinkStatus::Opening | LinkStatus::Open)
     }
 
-    /// Sends on the next link to a peer what the last one has not sent.
+    /// Sends on the next link to a peer the requests that the last link has not sent.
     pub fn resend(&mut self, peer: Id, unsent: Box<UnsentRequests>) {
         self.pending.keep_unsent(peer, unsent);
-        if self.peering.want(peer) == LinkStatus::Open {
+        if self.peering.link_status(peer) == LinkStatus::Open {
             self.open(peer);
         }
     }
 
-    /// A request of this peer has been consumed.
-    pub fn consumed(&mut self, from: Id) {
+    /// Counts a request of this peer as consumed, and returns its credit.
+    pub fn consume_request(&mut self, from: Id) {
         if let Some(key) = self.up(from)
             && let Some(link) = self.table.link_mut(key)
             && link.consume()
@@ -226,8 +225,8 @@ impl<B: Book, T: HasLink> Links<B, T> {
         }
     }
 
-    /// The answer to a parent is given: what still arrives of the request is of no use.
-    pub fn request_ended(&mut self, parent: Id, call: CallId) {
+    /// Drops the rest of a request: its call has been answered.
+    pub fn end_request(&mut self, parent: Id, call: CallId) {
         if let Some(key) = self.up(parent)
             && let Some(link) = self.table.link_mut(key)
         {
@@ -235,13 +234,13 @@ impl<B: Book, T: HasLink> Links<B, T> {
         }
     }
 
-    /// Says goodbye on every link.
-    pub fn goodbye(&mut self, text: &str) {
+    /// Sends a goodbye on every link.
+    pub fn send_goodbyes(&mut self, text: &str) {
         for peer in self.peers_up() {
             if let Some(key) = self.up(peer)
                 && let Some(link) = self.table.link_mut(key)
             {
-                link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
+                link.outbox.push_goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
                 link.mark(&mut self.dirty, key);
             }
         }

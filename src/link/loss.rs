@@ -1,4 +1,4 @@
-//! How links are lost.
+//! Kinds of loss of a link.
 
 /// How a link that was up was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -6,8 +6,8 @@
 pub enum Loss {
     /// The peer has left in order: its node was shut down, and sent a goodbye.
     Left,
-    /// The connection broke, or ended without a goodbye: the process of the peer has died, its host or the network has
-    /// failed, or the peer has sent invalid bytes.
+    /// The connection broke, or ended without a goodbye: the process of the peer has died, or its host or the network
+    /// has failed. Or the peer has sent invalid bytes.
     #[default]
     Broken,
     /// The peer was silent for longer than the [heartbeat](crate::runtime::Builder::heartbeat) allows.

@@ -1,9 +1,9 @@
-//! Links: from a connection of two nodes to the messages on it.
+//! Links: the connections between nodes, and the messages on them.
 //!
-//! [`Links`] are all links of a node: what goes on which, what waits for one, what a loss takes along. [`peering`]
-//! decides who may link: hello, proof, incarnation, and which of two connections stands. A [`Link`] is the protocol on
-//! one connection: credit, segments and their order, windows, signs of life. [`Inbox`] turns bytes into events, and
-//! [`Outbox`] turns messages into bytes.
+//! [`Links`] manages all links of a node: which message goes on which link, what waits for a link, what a loss cancels.
+//! [`peering`] decides which nodes may link: hello, proof, incarnation, and the choice between two connections. A
+//! [`Link`] is the protocol on one connection: credit, segments, windows, heartbeats. [`Inbox`] parses bytes into
+//! events, and [`Outbox`] serializes messages into bytes.
 //!
 //! Source: docs/wire.md. The module has no socket, no thread and no clock: bytes and the time come in; bytes and events
 //! come out.
@@ -11,20 +11,14 @@
 //! The module is public for custom drivers and tools. It is exempt from semantic versioning: any release may change it,
 //! except for the items that the crate root re-exports.
 
-mod answers;
-mod arriving;
 mod closing;
-mod coming_up;
 mod deadline_queue;
 mod deadlines;
+mod descriptor_passing;
 mod event;
-
-mod handing;
-mod heeding;
-mod holding;
+mod event_handling;
 mod inbox;
-mod leave;
-mod leaving;
+mod link_setup;
 mod links;
 mod loss;
 mod outbox;
@@ -32,22 +26,27 @@ mod output;
 mod pace;
 pub mod peering;
 mod pending;
-mod question;
-mod refusing;
-mod replies;
+mod ping_state;
+mod queue_limits;
+mod receiving;
+mod request_rejection;
+mod response_parsing;
+mod send_window;
+mod sending;
 mod state;
 mod table;
 
 pub use closing::CLOSING_LIMIT;
 pub use deadline_queue::{DeadlineOwner, DeadlineQueue};
-pub use event::{Context, Event, Refused};
-pub use handing::{Handover, Room};
-pub use heeding::Heeded;
+pub use descriptor_passing::{DescriptorRoom, DescriptorSender};
+pub use event::{Context, Event, RefusedRequest};
+pub use event_handling::EventEffects;
 pub use inbox::{BODIES_MAX, Inbox};
 pub use links::Links;
 pub use loss::Loss;
-pub use outbox::{Outbox, PARTS_MAX, UnsentRequests};
-pub use output::{Arrival, LinksOutput, Lost};
-pub use pending::{ForPeer, Pending};
+pub use outbox::unsent::UnsentRequests;
+pub use outbox::{Outbox, PARTS_MAX};
+pub use output::{Arrival, LinksOutput, LostLink};
+pub use pending::{Pending, PendingForPeer};
 pub use state::{HIWATER, Link, Phase};
 pub use table::{FIRST, HasLink, Table};

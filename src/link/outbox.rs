@@ -1,10 +1,13 @@
-//! From messages to bytes: the other side of a link, without the socket.
+//! Outbox of a link: serializes messages into bytes, without a socket.
 //!
-//! Small messages are written at once, one behind the other, and leave in one gather write. Long ones are cut into segments that take turns, so
-//! none holds up the others; bytes of a body that is still arriving are read from it as they come. Requests wait here for credit.
+//! Small messages are serialized at once into one buffer, and sent in one gather write. Long ones are cut into segments
+//! that take turns, so none delays the others. Bytes of a body that is still arriving are read from it as they arrive.
+//! Requests wait here for credit.
 
-mod ending;
-mod unsent;
+mod goodbye;
+mod messages;
+mod stream;
+pub(super) mod unsent;
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -14,203 +17,172 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-pub use unsent::UnsentRequests;
+pub(super) use stream::{BodyPart, Stream};
 
-use super::handing::{Handed, Handover, Never};
-use super::holding::Holding;
+use super::descriptor_passing::{DescriptorSender, NoDescriptors, PassOutcome};
 use super::inbox::BODIES_MAX;
-use super::leave::Leave;
-use crate::chain::{OwnAnswer, ShortAnswer, ToChild};
-use crate::hint::{likely, unlikely};
-use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
-use crate::wire::head::{
-    AnswerKind, CallRef, ExtentRef, IdsForm, RequestHead, ResponseHead, WindowRef, emit_pause,
-};
-use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::prefix::{emit_prefix, request_flags, request_head};
+use super::queue_limits::QueueLimits;
+use crate::branch_hint::{likely, unlikely};
+use crate::chain::{ChildRequest, LeafAnswer, ShortAnswer};
+use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, flags};
+use crate::wire::head::{CallRef, ExtentRef, ResponseHead, WindowRef, emit_pause};
 use crate::wire::short::{SHORT_MAX, Template};
-use crate::wire::streaming_reply::{StreamingPart, StreamingReply};
-use crate::wire::{
-    Body, Budget, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Report, Request, Share, Stage,
-};
+use crate::wire::stragglers::emit_stragglers;
+use crate::wire::{Budget, CallId, Hello, Message, Request};
 
-/// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
+/// Maximum body of a message that is copied into one buffer and one frame, in bytes: a copy costs less than a further
+/// part of the gather write.
 const SMALL: u64 = SHORT_MAX as u64;
 
-/// Bytes that are cut from long messages ahead of the socket: two segments keep it busy, and a small message waits behind no more.
+/// Bytes of long messages that are queued ahead of the socket: two segments keep it busy, and delay a small message
+/// little.
 const AHEAD: usize = 2 * SEGMENT;
 
-/// Bytes of small frames that lie in one piece while they wait for the peer.
+/// Maximum contiguous bytes of small frames that wait for the peer.
 const RUN_MAX: usize = 64 << 10;
 
-/// Parts of one gather write, as many as the system takes without allocating.
+/// Maximum number of parts of one gather write: as many as the system accepts without an allocation.
 pub const PARTS_MAX: usize = 16;
 
-/// A piece of a long body.
-#[derive(Debug)]
-pub(super) enum Part {
-    Bytes(Bytes),
-    /// The peer takes it as far as `limit` for the moment.
-    Body {
-        body: Body,
-        read: u64,
-        limit: u64,
-    },
-}
-
-/// A long message on its way.
-#[derive(Debug)]
-pub(super) struct Stream {
-    call: CallId,
-    pub(super) kind: Kind,
-    flags: u8,
-    /// The fixed part of the first frame; taken when that frame is cut.
-    pub(super) head: Option<Vec<u8>>,
-    /// What is left of the body: every part has bytes that are still to be cut, or to come.
-    pub(super) parts: VecDeque<Part>,
-    /// Of a response: how far the peer lets it go.
-    leave: Leave,
-    /// Of a response: what of its bytes is here, until the last has left.
-    _share: Share,
-}
-
-/// The sending side of a link.
+/// The outbox of a link.
 #[derive(Debug)]
 pub struct Outbox {
-    /// Bytes in the order in which they leave; the first may be written in part.
+    /// Queued bytes in order; the first part may be sent partially.
     ready: VecDeque<Bytes>,
-    /// Whether the last frame, a GOODBYE, is queued or has left.
-    over: bool,
-    /// Small frames behind `ready`.
+    /// Whether the last frame, a GOODBYE, was queued.
+    is_closed: bool,
+    /// Small frames after `ready`.
     tail: BytesMut,
     /// Bytes in `ready` and `tail`.
     queued: usize,
-    /// Requests that wait for credit: at most one of each call in flight.
-    waiting: VecDeque<Arc<Request>>,
+    /// Requests that wait for credit, at most one for each call in flight.
+    waiting_requests: VecDeque<Arc<Request>>,
     streams: VecDeque<Stream>,
     credit: u32,
-    /// Whether a byte of what is queued has left, or another link had it queued before.
+    /// Whether a byte of the queue was sent, or another link had queued it before.
     has_begun: bool,
-    /// What is held for a peer that does not read.
-    holding: Holding,
-    /// Bytes of a segment, and of those that may be cut before the socket has room again.
+    /// Limits of the queues.
+    limits: QueueLimits,
+    /// Length of a segment, and number of bytes that may be cut before the pace is set again.
     segment: usize,
     allowance: usize,
 }
 
 impl Outbox {
-    /// An outbox without credit: it sends no request until the peer's hello grants some.
+    /// Returns an outbox without credit: it sends no request until the hello of the peer grants credit.
     pub fn new() -> Outbox {
         Outbox {
             ready: VecDeque::new(),
-            over: false,
+            is_closed: false,
             tail: BytesMut::new(),
             queued: 0,
-            waiting: VecDeque::new(),
+            waiting_requests: VecDeque::new(),
             streams: VecDeque::new(),
             credit: 0,
             has_begun: false,
-            holding: Holding::default(),
+            limits: QueueLimits::default(),
             segment: SEGMENT,
             allowance: usize::MAX,
         }
     }
 
-    /// Replies that wait for the peer are of a budget of its link, small frames of another; `me` is who refuses what does not fit.
-    pub fn use_memory(&mut self, me: Id, replies: &Budget, small: &Budget) {
-        self.holding = Holding::new(me, replies, small);
+    /// Sets the budgets of queued replies and of small frames. `me` is the node in the failures of replies that do not
+    /// fit.
+    pub fn set_budgets(&mut self, me: Id, replies: &Budget, small: &Budget) {
+        self.limits = QueueLimits::new(me, replies, small);
     }
 
-    /// Whether there was no room for long replies when one last came.
+    /// Whether the long replies were over their limit at the last check.
     #[inline(always)]
-    pub fn was_full(&self) -> bool {
-        self.holding.was_full()
+    pub fn is_full(&self) -> bool {
+        self.limits.is_full()
     }
 
-    /// Whether there is no room for long replies: then requests are refused before they are executed.
-    pub fn is_full(&mut self) -> bool {
-        self.holding.is_full()
+    /// Checks whether the long replies are still over their limit: then requests are rejected before they are executed.
+    pub fn update_full(&mut self) -> bool {
+        self.limits.update_full()
     }
 
-    /// Why a reply does not fit, in words.
+    /// The reason why a reply does not fit, for people.
     pub fn refusal(&self) -> String {
-        self.holding.refusal()
+        self.limits.refusal()
     }
 
-    /// The peer takes nothing for the moment: counts what waits for it.
+    /// Charges the queued small frames to their budget: the peer accepts no bytes at the moment.
     ///
     /// # Errors
-    /// When more of small frames waits than a peer that reads ever leaves; in words.
-    pub fn waits(&mut self) -> Result<(), String> {
-        // Longer runs are not moved when more comes behind them.
-        if self.tail.len() > RUN_MAX && !self.over {
+    /// If more small frames wait than a peer that reads ever leaves; the text is for people.
+    pub fn charge_backlog(&mut self) -> Result<(), String> {
+        // A longer buffer would be moved when it grows.
+        if self.tail.len() > RUN_MAX && !self.is_closed {
             self.ready.push_back(self.tail.split().freeze());
         }
         let ahead = if self.streams.is_empty() { 0 } else { AHEAD };
-        self.holding.waits(self.queued.saturating_sub(ahead))
+        self.limits.charge_small(self.queued.saturating_sub(ahead))
     }
 
-    /// Gives back the room of what has left, where nothing is there to send.
+    /// Releases the buffers, if no message is queued.
     pub fn release_spare_memory(&mut self) {
         if self.is_idle() {
             self.tail = BytesMut::new();
             self.ready = VecDeque::new();
-            self.waiting = VecDeque::new();
+            self.waiting_requests = VecDeque::new();
             self.streams = VecDeque::new();
         }
     }
 
     /// Queues the link's first frame.
-    pub fn hello(&mut self, hello: &Hello) {
+    pub fn push_hello(&mut self, hello: &Hello) {
         let flags = [(hello.rings, flags::RINGS), (hello.extents, flags::EXTENTS)];
         let flags = flags.iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag);
         let hello = hello.emit();
-        self.frame(Kind::Hello, flags, hello.len(), |tail| tail.extend_from_slice(&hello));
+        self.push_frame(Kind::Hello, flags, hello.len(), |tail| tail.extend_from_slice(&hello));
     }
 
     /// Queues bytes of the greeting, before all frames.
-    pub fn greeting(&mut self, bytes: &[u8]) {
+    pub fn push_greeting(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.queued += bytes.len();
     }
 
-    /// Acknowledges requests; none is no news, and not sent.
-    pub fn acknowledge(&mut self, count: u32) {
+    /// Queues an acknowledgement of requests, unless their number is 0.
+    pub fn push_credit(&mut self, count: u32) {
         if count > 0 {
-            self.small_frame(Kind::Credit, &count.to_le_bytes());
+            self.push_small_frame(Kind::Credit, &count.to_le_bytes());
         }
     }
 
-    /// Says how far the data of a request or a response may come.
-    pub fn window(&mut self, window: &WindowRef) {
+    /// Queues a WINDOW for the data of a request or a response.
+    pub fn push_window(&mut self, window: &WindowRef) {
         let flags = if window.of_response { flags::OF_RESPONSE } else { 0 };
-        self.frame(Kind::Window, flags, WindowRef::LENGTH, |tail| window.emit(tail));
+        self.push_frame(Kind::Window, flags, WindowRef::LENGTH, |tail| window.emit(tail));
     }
 
-    /// The peer takes so much of the data of a request or a response. Of one that is not under way any more nobody cares.
-    pub fn widen(&mut self, window: &WindowRef) {
+    /// Extends the window of a request or a response. A window of a message that is not being sent has no effect.
+    pub fn extend_window(&mut self, window: &WindowRef) {
         let kind = if window.of_response { Kind::Response } else { Kind::Request };
         let asked = |stream: &&mut Stream| stream.call == window.call && stream.kind == kind;
         let Some(stream) = self.streams.iter_mut().find(asked) else { return };
-        stream.leave.widen(window.limit);
+        stream.window.extend(window.limit);
         if kind == Kind::Request
-            && let Some(Part::Body { limit, .. }) = stream.parts.back_mut()
+            && let Some(BodyPart::Body { limit, .. }) = stream.parts.back_mut()
         {
             *limit = window.limit.max(*limit);
         }
     }
 
-    /// How long segments are from now on, at most [`SEGMENT`], and how many bytes of them may be cut before this is said again.
-    pub fn pace(&mut self, segment: usize, allowance: usize) {
+    /// Sets the length of segments, at most [`SEGMENT`], and the number of bytes of segments that may be cut before the
+    /// next call.
+    pub fn set_pace(&mut self, segment: usize, allowance: usize) {
         (self.segment, self.allowance) = (segment, allowance);
     }
 
-    /// Whether long messages have to wait until more may be cut.
-    pub fn is_held(&self) -> bool {
+    /// Whether long messages wait for the next [`set_pace`](Self::set_pace).
+    pub fn is_throttled(&self) -> bool {
         self.allowance == 0 && !self.streams.is_empty()
     }
 
-    /// Bytes that are queued, those of small frames and of segments that were cut.
+    /// Number of queued bytes, of small frames and cut segments.
     pub fn queued(&self) -> usize {
         self.queued
     }
@@ -219,31 +191,34 @@ impl Outbox {
     pub fn push(&mut self, message: Message) {
         match message {
             Message::Request(request) => {
-                // What it waits for may be the end of other calls: nothing waits for it meanwhile.
+                // The request may wait for the end of other calls, so its data do not wait for this reader.
                 request.body().waits(true);
-                self.waiting.push_back(request);
-                self.release();
+                self.waiting_requests.push_back(request);
+                self.start_waiting();
             }
-            Message::Response(response) => self.response(response),
-            Message::Cancel(call) => self.cancel(call),
-            Message::Release(call) => self.call_frame(Kind::Release, call),
-            Message::Moved(call) => self.call_frame(Kind::Moved, call),
-            Message::Ping => self.small_frame(Kind::Ping, &[]),
-            Message::Pause(length) => self.small_frame(Kind::Pause, &emit_pause(length)),
-            // The one that waits tells as much as two.
+            Message::Response(response) => self.push_response(response),
+            Message::Cancel(call) => self.cancel_request(call),
+            Message::Release(call) => self.push_call_frame(Kind::Release, call),
+            Message::Moved(call) => self.push_call_frame(Kind::Moved, call),
+            Message::Ping => self.push_small_frame(Kind::Ping, &[]),
+            Message::Pause(length) => self.push_small_frame(Kind::Pause, &emit_pause(length)),
+            // They precede a PONG, and are limited like it.
+            Message::Stragglers(_) if self.limits.is_pong_queued() => {}
+            Message::Stragglers(calls) => self.push_small_frame(Kind::Stragglers, &emit_stragglers(&calls)),
+            // A queued PONG serves both PINGs.
             Message::Pong => {
-                if self.holding.takes_pong(self.queued + FRAME_HEADER) {
-                    self.small_frame(Kind::Pong, &[]);
+                if self.limits.admit_pong(self.queued + FRAME_HEADER) {
+                    self.push_small_frame(Kind::Pong, &[]);
                 }
             }
         }
     }
 
-    /// Queues a request of a plan; says whether there is credit for it.
+    /// Queues a request of a plan; returns whether there was credit for it.
     #[inline(always)]
-    pub fn relay(&mut self, child: &ToChild<'_>) -> bool {
-        // Behind those that wait.
-        if unlikely((self.credit == 0) | !self.waiting.is_empty()) {
+    pub fn relay(&mut self, child: &ChildRequest<'_>) -> bool {
+        // Requests that wait for credit come first.
+        if unlikely((self.credit == 0) | !self.waiting_requests.is_empty()) {
             return false;
         }
         self.credit -= 1;
@@ -252,18 +227,18 @@ impl Outbox {
             (Some(frame), Some(id)) => {
                 Template::copy(frame, id, child.particulars.position, &mut self.tail);
             }
-            (_, alone) => child.template.fill(&child.particulars, alone, &mut self.tail),
+            (_, alone) => child.template.fill(child.particulars, alone, &mut self.tail),
         }
         self.queued += self.tail.len() - before;
         true
     }
 
-    /// Queues an answer that is written where it leaves.
+    /// Queues a response that is serialized directly into the buffer.
     #[inline(always)]
     pub fn short_response(&mut self, head: &ResponseHead, answer: &ShortAnswer<'_>) {
         let length = FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize;
         let start = self.tail.len();
-        // Its parts are many and small: into room that is there they go without asking for it one by one.
+        // The parts are many and small: one reservation serves all.
         self.tail.resize(start + length, 0);
         self.queued += length;
         let mut room = &mut self.tail[start..];
@@ -271,23 +246,23 @@ impl Outbox {
         room.put_slice(&header.emit());
         head.emit(&mut room);
         answer.emit(&mut room);
-        debug_assert!(room.is_empty(), "a frame says how long it is");
+        debug_assert!(room.is_empty(), "the header has the length of the frame");
     }
 
-    /// The peer takes so many more requests.
-    pub fn grant(&mut self, credit: u32) {
-        // No node takes more; who says so has this one hold requests that are not read.
+    /// Adds credit of the peer, and starts the requests that waited for it.
+    pub fn add_credit(&mut self, credit: u32) {
+        // No node accepts more. More credit would let a peer make this node queue requests that are never read.
         self.credit = self.credit.saturating_add(credit).min(BODIES_MAX as u32);
-        self.release();
+        self.start_waiting();
     }
 
-    /// Queues the answer of an id with nobody below it.
+    /// Queues the response of an id without children.
     #[inline(always)]
-    pub fn own_response(&mut self, head: &ResponseHead, answer: &OwnAnswer<'_>) {
+    pub fn own_response(&mut self, head: &ResponseHead, answer: &LeafAnswer<'_>) {
         let length = FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize;
         let header = FrameHeader { length: (length - FRAME_HEADER) as u32, kind: Kind::Response, flags: 0 };
-        // In as few pieces as may be, for each asks whether there is room.
-        let mut start = [0; FRAME_HEADER + ResponseHead::LENGTH + OwnAnswer::START_MAX];
+        // Few writes: each checks the capacity.
+        let mut start = [0; FRAME_HEADER + ResponseHead::LENGTH + LeafAnswer::START_MAX];
         let mut room = &mut start[..];
         room.put_slice(&header.emit());
         head.emit(&mut room);
@@ -296,85 +271,86 @@ impl Outbox {
         let before = self.tail.len();
         self.tail.extend_from_slice(&start[..start.len() - unused]);
         answer.emit_rest(&mut self.tail);
-        debug_assert_eq!(self.tail.len() - before, length, "a frame says how long it is");
+        debug_assert_eq!(self.tail.len() - before, length, "the header has the length of the frame");
         self.queued += length;
     }
 
-    /// Stops sending a request of which the answer has come already.
-    pub fn answered(&mut self, call: CallId) {
+    /// Stops sending a request whose response has arrived.
+    pub fn stop_request(&mut self, call: CallId) {
         match self.drop_stream(call, Kind::Request) {
-            Some(true) => self.call_frame(Kind::Cancel, call),
-            // The peer answered what it cannot know: nothing was sent, so its credit is still here.
-            Some(false) => self.grant(1),
+            Some(true) => self.push_call_frame(Kind::Cancel, call),
+            // The peer has responded to a request that was not sent, so its credit was not used.
+            Some(false) => self.add_credit(1),
             None => {}
         }
     }
 
-    /// Stops sending a response that the parent does not want any more. What it has of it, it drops when the next segment would come.
-    pub fn unwanted(&mut self, call: CallId) {
+    /// Stops sending a response that the parent does not await any more. The parent drops the received part at the next
+    /// segment.
+    pub fn stop_response(&mut self, call: CallId) {
         if !self.streams.is_empty() {
             self.drop_stream(call, Kind::Response);
         }
     }
 
-    /// Whether there are bytes to write now.
-    pub fn is_ready(&mut self) -> bool {
-        self.is_ready_beside(&mut Never)
+    /// Cuts segments from long messages, and returns whether there are bytes to write.
+    pub fn prepare(&mut self) -> bool {
+        self.prepare_with(&mut NoDescriptors)
     }
 
-    /// The same, of a link whose long data may leave by descriptor.
-    pub fn is_ready_beside(&mut self, over: &mut dyn Handover) -> bool {
-        self.fill(over);
+    /// [`prepare`](Self::prepare) for a link that passes descriptors.
+    pub fn prepare_with(&mut self, descriptors: &mut dyn DescriptorSender) -> bool {
+        self.cut_segments(descriptors);
         self.queued > 0
     }
 
-    /// Requests that the peer still takes.
+    /// Number of requests that the peer accepts.
     pub fn credit(&self) -> u32 {
         self.credit
     }
 
-    /// How many long responses are under way, whatever they wait for.
-    pub fn replies(&self) -> usize {
+    /// Number of long responses that are being sent.
+    pub fn response_count(&self) -> usize {
         self.streams.iter().filter(|stream| stream.kind == Kind::Response).count()
     }
 
-    /// Bytes that wait to be written, of those that are there and that the peer takes.
+    /// Number of bytes that are present and that the peer accepts, but that are not written.
     pub fn backlog(&self) -> u64 {
         self.queued as u64 + self.streams.iter().map(Stream::backlog).sum::<u64>()
     }
 
-    /// Whether a message is waiting for anything: credit, its turn, or bytes still to arrive.
+    /// Whether no message is queued, waits for credit or is being sent.
     pub fn is_idle(&self) -> bool {
-        self.queued == 0 && self.waiting.is_empty() && self.streams.is_empty()
+        self.queued == 0 && self.waiting_requests.is_empty() && self.streams.is_empty()
     }
 
-    /// Whether long messages are under way, whose bytes may still have to arrive.
+    /// Whether a long message is being sent. Its bytes may still be arriving.
     pub fn is_streaming(&self) -> bool {
         !self.streams.is_empty()
     }
 
-    /// The bytes to write, where they lie in one piece and nothing else is there to send or to wait for.
+    /// The queued bytes, if they are contiguous and no other message is queued.
     #[inline]
-    pub fn only_small(&self) -> Option<&[u8]> {
-        let only = self.ready.is_empty() & self.waiting.is_empty() & self.streams.is_empty();
+    pub fn small_bytes(&self) -> Option<&[u8]> {
+        let only = self.ready.is_empty() & self.waiting_requests.is_empty() & self.streams.is_empty();
         match likely(only & !self.tail.is_empty()) {
             true => Some(&self.tail),
             false => None,
         }
     }
 
-    /// So many of [these](Self::only_small) have been written; says whether that was all.
+    /// Counts written bytes of [`small_bytes`](Self::small_bytes); returns whether all have been written.
     #[inline]
-    pub fn small_written(&mut self, count: usize) -> bool {
+    pub fn mark_small_written(&mut self, count: usize) -> bool {
         let all = count == self.queued;
         match likely(all) {
-            // Its room is used again.
+            // The buffer is reused.
             true => {
                 self.tail.clear();
                 (self.queued, self.has_begun) = (0, false);
-                self.holding.written(count);
+                self.limits.mark_written(count);
             }
-            false => self.written(count),
+            false => self.mark_written(count),
         }
         all
     }
@@ -382,22 +358,22 @@ impl Outbox {
     /// The next bytes to write, as parts of one gather write.
     pub fn parts<'a>(&'a self, slices: &mut SmallVec<[IoSlice<'a>; PARTS_MAX]>) {
         slices.extend(self.ready.iter().take(PARTS_MAX - 1).map(|part| IoSlice::new(part)));
-        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() && !self.over {
+        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() && !self.is_closed {
             slices.push(IoSlice::new(&self.tail));
         }
     }
 
-    /// So many bytes have been written.
-    pub fn written(&mut self, mut count: usize) {
+    /// Counts written bytes.
+    pub fn mark_written(&mut self, mut count: usize) {
         self.queued -= count;
         self.has_begun = self.queued > 0;
-        self.holding.written(count);
+        self.limits.mark_written(count);
         if self.queued == 0 {
-            self.holding.drained();
+            self.limits.release_small();
         }
         while count > 0 {
             let Some(first) = self.ready.front_mut() else {
-                // Its room is used again.
+                // The buffer is reused.
                 if count == self.tail.len() {
                     self.tail.clear()
                 } else {
@@ -414,186 +390,86 @@ impl Outbox {
         }
     }
 
-    /// Moves requests from the queue to the wire while there is credit.
-    fn release(&mut self) {
+    /// Starts the requests that there is credit for.
+    fn start_waiting(&mut self) {
         while self.credit > 0
-            && let Some(request) = self.waiting.pop_front()
+            && let Some(request) = self.waiting_requests.pop_front()
         {
             self.credit -= 1;
-            self.request(&request);
+            self.start_request(&request);
         }
     }
 
-    fn request(&mut self, request: &Request) {
-        request.body().waits(false);
-        let head = request_head(request);
-        let flags = request_flags(request);
-        let form: IdsForm = head.ids_form;
-        let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
-        if let (true, Some(data)) = (small, request.body().as_bytes()) {
-            let length = RequestHead::LENGTH + head.prefix_len() as usize + data.len();
-            return self.frame(Kind::Request, flags, length, |tail| {
-                head.emit(tail);
-                emit_prefix(request, form, tail);
-                tail.extend_from_slice(&data);
-            });
-        }
-        let mut fixed = Vec::with_capacity(RequestHead::LENGTH);
-        head.emit(&mut fixed);
-        let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
-        emit_prefix(request, form, &mut prefix);
-        let data = Part::Body { body: request.body().clone(), read: 0, limit: WINDOW };
-        let data = Some(data).filter(|_| head.data_len > 0);
-        let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
-        let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
-        let (leave, _share) = (Leave::unbounded(), Share::default());
-        self.streams.push_back(Stream { call, kind, flags, head, parts, leave, _share });
-    }
-
-    fn response(&mut self, response: Response) {
-        let Response { call, answer } = response;
-        let (kind, reply, report) = match answer {
-            Answer::Completed => (AnswerKind::Completed, SubtreeReply::default(), Vec::new()),
-            Answer::Reply(reply) => (AnswerKind::Reply, reply, Vec::new()),
-            Answer::Arriving(reply) => return self.arriving(call, *reply),
-            Answer::Failed(failure) => {
-                (AnswerKind::Failed, SubtreeReply::default(), Report::from(*failure).emit())
-            }
-            Answer::Partial(partial) => (AnswerKind::Partial, partial.reply, partial.report.emit()),
-        };
-        let head = ResponseHead {
-            call,
-            level: reply.level,
-            kind,
-            header_len: reply.header.len() as u64,
-            data_len: reply.data.len() as u64,
-            report_len: report.len() as u32,
-            trace_len: reply.trace.len() as u32,
-        };
-        if head.body_len() <= SMALL {
-            let length = ResponseHead::LENGTH + head.body_len() as usize;
-            if head.kind == AnswerKind::Failed {
-                // It stands instead of a reply that is under way.
-                self.unwanted(call);
-            }
-            return self.frame(Kind::Response, 0, length, |tail| {
-                head.emit(tail);
-                reply.header.copy_to(tail);
-                reply.data.copy_to(tail);
-                tail.extend_from_slice(&report);
-                tail.extend_from_slice(&reply.trace);
-            });
-        }
-        let rest = [Bytes::from(report), reply.trace.clone()];
-        let rest = rest.into_iter().filter(|part| !part.is_empty());
-        let parts = reply.header.parts().chain(reply.data.parts());
-        let parts = parts.map(Bytes::from).chain(rest).map(Part::Bytes).collect();
-        self.long_response(&head, parts);
-    }
-
-    /// A reply whose data may still be arriving: it goes up at once, and they as they come.
-    fn arriving(&mut self, call: CallId, reply: StreamingReply) {
-        let head = ResponseHead {
-            call,
-            level: reply.level,
-            kind: AnswerKind::Reply,
-            header_len: reply.header.len() as u64,
-            data_len: reply.data.len(),
-            report_len: 0,
-            trace_len: 0,
-        };
-        let data = reply.data.into_parts().into_iter().map(|part| match part {
-            StreamingPart::Arrived(bytes) => Part::Bytes(bytes),
-            StreamingPart::Arriving(body) => Part::Body { body, read: 0, limit: u64::MAX },
-        });
-        let header = reply.header.parts().map(|part| Part::Bytes(part.into()));
-        self.long_response(&head, header.chain(data).collect());
-    }
-
-    fn long_response(&mut self, head: &ResponseHead, parts: VecDeque<Part>) {
-        let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
-        head.emit(&mut fixed);
-        if head.kind == AnswerKind::Failed {
-            self.unwanted(head.call);
-        }
-        let (call, kind, leave) = (head.call, Kind::Response, Leave::of_response(head));
-        let here = |part: &Part| if let Part::Bytes(bytes) = part { bytes.len() as u64 } else { 0 };
-        let Some(_share) = self.holding.reply(parts.iter().map(here).sum()) else {
-            return self.refuse(call, Coverage::new());
-        };
-        self.streams.push_back(Stream { call, kind, flags: 0, head: Some(fixed), parts, leave, _share });
-    }
-
-    /// Answers that there is no room for what would be the answer.
-    pub fn refuse(&mut self, call: CallId, coverage: Coverage) {
-        let cause = Cause::new(self.holding.me(), Stage::Reply, CauseKind::NoMemory, self.refusal());
-        self.response(Response { call, answer: Answer::Failed(Box::new(Failure { cause, coverage })) });
-    }
-
-    /// A request that never began is forgotten; of one that began, the peer must hear.
-    fn cancel(&mut self, call: CallId) {
-        if let Some(place) = self.waiting.iter().position(|request| request.call == call) {
-            self.waiting.remove(place);
+    /// Cancels a request: silently if it was not started, with a CANCEL otherwise.
+    fn cancel_request(&mut self, call: CallId) {
+        if let Some(place) = self.waiting_requests.iter().position(|request| request.call == call) {
+            self.waiting_requests.remove(place);
             return;
         }
         match self.drop_stream(call, Kind::Request) {
             // Its credit was taken, and no request was sent for it.
-            Some(false) => self.grant(1),
-            Some(true) | None => self.call_frame(Kind::Cancel, call),
+            Some(false) => self.add_credit(1),
+            Some(true) | None => self.push_call_frame(Kind::Cancel, call),
         }
     }
 
-    fn call_frame(&mut self, kind: Kind, call: CallId) {
-        self.frame(kind, 0, CallRef::LENGTH, |tail| CallRef(call).emit(tail));
+    fn push_call_frame(&mut self, kind: Kind, call: CallId) {
+        self.push_frame(kind, 0, CallRef::LENGTH, |tail| CallRef(call).emit(tail));
     }
 
-    /// Takes a long message off the link; says whether it had begun.
+    /// Removes the long message of a call. Returns whether its first frame has been cut; `None` if the call has no such
+    /// message.
     fn drop_stream(&mut self, call: CallId, kind: Kind) -> Option<bool> {
         let place = self.streams.iter().position(|stream| stream.call == call && stream.kind == kind)?;
         self.streams.remove(place).map(|stream| stream.head.is_none())
     }
 
-    fn small_frame(&mut self, kind: Kind, payload: &[u8]) {
-        self.frame(kind, 0, payload.len(), |tail| tail.extend_from_slice(payload));
+    fn push_small_frame(&mut self, kind: Kind, payload: &[u8]) {
+        self.push_frame(kind, 0, payload.len(), |tail| tail.extend_from_slice(payload));
     }
 
-    /// Writes one frame into the buffer of small ones; `emit` appends its payload of `length` bytes.
+    /// Appends one frame to the small frames; `emit` appends its payload of `length` bytes.
     #[inline(always)]
-    fn frame(&mut self, kind: Kind, flags: u8, length: usize, emit: impl FnOnce(&mut BytesMut)) {
+    fn push_frame(&mut self, kind: Kind, flags: u8, length: usize, emit: impl FnOnce(&mut BytesMut)) {
         self.tail.reserve(FRAME_HEADER + length);
         let start = self.tail.len();
         self.tail.extend_from_slice(&FrameHeader { length: length as u32, kind, flags }.emit());
         emit(&mut self.tail);
-        debug_assert_eq!(self.tail.len() - start, FRAME_HEADER + length, "a frame says how long it is");
+        debug_assert_eq!(
+            self.tail.len() - start,
+            FRAME_HEADER + length,
+            "the header has the length of the frame"
+        );
         self.queued += self.tail.len() - start;
     }
 
-    /// Cuts segments from long messages, in turn, until enough is queued or none has bytes. What leaves by descriptor leaves one by one, so that the peer has each as soon as it is there.
-    fn fill(&mut self, over: &mut dyn Handover) {
-        if unlikely(self.over) {
-            return self.drop_what_follows();
+    /// Cuts segments from long messages in turn, until enough is queued or none has bytes. After a passed descriptor it
+    /// returns, so that the peer gets each one at once.
+    fn cut_segments(&mut self, descriptors: &mut dyn DescriptorSender) {
+        if unlikely(self.is_closed) {
+            return self.drop_queued();
         }
         let mut starved = 0;
-        // On a slow link nothing is ahead: what is left of a segment would stand before the next small message.
+        // On a slow link no segment is ahead: its rest would delay the next small message.
         let ahead = if self.segment == SEGMENT { AHEAD } else { 1 };
         while self.queued < ahead && self.allowance > 0 && starved < self.streams.len() {
             let Some(mut stream) = self.streams.pop_front() else { return };
             let began = stream.head.is_none();
-            match stream.hand_over(over, self.queued) {
-                Handed::Over(length) => {
+            match stream.pass_descriptor(descriptors, self.queued) {
+                PassOutcome::Passed(length) => {
                     let call = stream.call;
-                    self.frame(Kind::Extent, 0, ExtentRef::LENGTH, |tail| {
+                    self.push_frame(Kind::Extent, 0, ExtentRef::LENGTH, |tail| {
                         ExtentRef { call, length }.emit(tail)
                     });
                     self.streams.extend(Some(stream).filter(|stream| !stream.parts.is_empty()));
                     return;
                 }
-                Handed::Waiting => {
+                PassOutcome::Blocked => {
                     starved += 1;
                     self.streams.push_back(stream);
                     continue;
                 }
-                Handed::Not => {}
+                PassOutcome::UseSegments => {}
             }
             let segment = stream.cut(self.segment);
             if segment.is_empty() && began {
@@ -602,15 +478,15 @@ impl Outbox {
                 continue;
             }
             starved = 0;
-            self.segment(&mut stream, began, segment);
+            self.push_segment(&mut stream, began, segment);
             if !stream.parts.is_empty() {
                 self.streams.push_back(stream);
             }
         }
     }
 
-    /// Queues one frame of a long message; its bytes are not copied.
-    fn segment(&mut self, stream: &mut Stream, began: bool, segment: SmallVec<[Bytes; 4]>) {
+    /// Queues one frame of a long message without a copy of its bytes.
+    fn push_segment(&mut self, stream: &mut Stream, began: bool, segment: SmallVec<[Bytes; 4]>) {
         let bytes = segment.iter().map(Bytes::len).sum::<usize>();
         let (kind, flags, fixed) = match stream.head.take() {
             Some(head) => (stream.kind, stream.flags, head),
@@ -635,59 +511,5 @@ impl Outbox {
 impl Default for Outbox {
     fn default() -> Outbox {
         Outbox::new()
-    }
-}
-
-impl Stream {
-    fn backlog(&self) -> u64 {
-        let left = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Body { body, read, limit } => body.arrived().min(*limit).saturating_sub(*read),
-        };
-        self.parts.iter().map(left).sum::<u64>().min(self.leave.left())
-    }
-
-    /// Whether long data come next. They begin in a frame of their own, so that they are cut at the same places on every link of a tree, and each node passes segments on as they came.
-    fn begins_long_data(&self) -> bool {
-        matches!(self.parts.front(), Some(Part::Body { body, .. }) if body.len() > SEGMENT as u64)
-    }
-
-    /// The next bytes of the body, at most `longest`, as far as they have come. Parts that are through are dropped.
-    fn cut(&mut self, longest: usize) -> SmallVec<[Bytes; 4]> {
-        let mut segment = SmallVec::new();
-        let most = self.leave.room(longest);
-        let mut room = most;
-        while room > 0
-            && let Some(part) = self.parts.front_mut()
-        {
-            let (piece, through) = match part {
-                Part::Bytes(bytes) => {
-                    let piece = bytes.split_to(room.min(bytes.len()));
-                    let through = bytes.is_empty();
-                    (piece, through)
-                }
-                Part::Body { body, read, limit } => {
-                    let allowed = usize::try_from(limit.saturating_sub(*read)).unwrap_or(room);
-                    let piece = body.read(*read, room.min(allowed));
-                    *read += piece.len() as u64;
-                    body.passed(*read);
-                    let through = *read == body.len();
-                    (piece, through)
-                }
-            };
-            room -= piece.len();
-            let stuck = piece.is_empty() && !through;
-            if !piece.is_empty() {
-                segment.push(piece);
-            }
-            if through {
-                self.parts.pop_front();
-            }
-            if stuck || (through && self.begins_long_data()) {
-                break;
-            }
-        }
-        self.leave.spend(most - room);
-        segment
     }
 }

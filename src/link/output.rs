@@ -1,17 +1,17 @@
-//! What the links of a node ask of their driver, and what they bring for the chain.
+//! Outputs of the links of a node: actions for the driver, and inputs for the chain.
 
 use std::time::Duration;
 
 use gpc_trees::Id;
 
 use super::loss::Loss;
-use super::outbox::UnsentRequests;
+use super::outbox::unsent::UnsentRequests;
 use super::peering::{LinkKey, NewLink};
 use crate::chain::Input;
 use crate::wire::CauseKind;
 
-/// An action for the driver, or an event, in order. The driver carries out each before it gives the links anything
-/// else.
+/// An action for the driver, or an event, in order. The driver carries out each output before its next call of the
+/// links.
 #[derive(Debug)]
 pub enum LinksOutput {
     /// Open a connection to a peer, and report it with [`Links::opened`](super::Links::opened) or
@@ -25,30 +25,31 @@ pub enum LinksOutput {
         /// The connection.
         key: LinkKey,
     },
-    /// The same, once its queued bytes have been written as far as that is possible at once.
+    /// Close a connection after its queued bytes have been written, as far as possible at once.
     CloseAfterWriting {
         /// The connection.
         key: LinkKey,
     },
-    /// A connection is about to become a link: write the rest of its greeting, and change over to its session or its
-    /// shared memory. Then report it with [`Links::stands`](super::Links::stands) or
-    /// [`Links::fails_to_stand`](super::Links::fails_to_stand).
+    /// A connection is about to become a link. The driver writes the rest of its greeting and switches to its session
+    /// or shared memory. Then it calls [`Links::establish`](super::Links::establish) or
+    /// [`Links::fail_setup`](super::Links::fail_setup).
     Prepare(Box<NewLink>),
     /// A connection was rejected. The reason is for the log: the other side receives less detail.
-    Refused {
+    Rejected {
         /// The connection.
         key: LinkKey,
         /// Reason, for people.
         why: String,
     },
-    /// A link is up. For those who listen; the chain has an input.
+    /// A link is up: an event for subscribers. The chain has an input of its own.
     Up {
         /// The peer.
         peer: Id,
         /// Incarnation of the peer.
         incarnation: u64,
     },
-    /// A link that was up is lost. For those who listen; the chain has an input or knows already.
+    /// A link that was up is lost: an event for subscribers. The chain has an input of its own, or has detected the
+    /// loss.
     Lost {
         /// The peer.
         peer: Id,
@@ -59,9 +60,9 @@ pub enum LinksOutput {
         /// Reason, for people.
         why: String,
     },
-    /// A peer has answered a heartbeat request while another run of its id waits: report it with
-    /// [`Links::confirm`](super::Links::confirm), unless the connection has ended already.
-    Answered {
+    /// A peer has answered a PING while another run of its id waits. The driver calls
+    /// [`Links::confirm_alive`](super::Links::confirm_alive), unless the connection has ended already.
+    PongReceived {
         /// The connection.
         key: LinkKey,
         /// The peer.
@@ -76,26 +77,27 @@ pub enum LinksOutput {
     },
 }
 
-/// What has come in for the chain.
+/// An input for the chain.
 #[derive(Debug)]
 pub enum Arrival {
-    /// An input as it is.
+    /// An input, unchanged.
     Input(Input),
-    /// A link or an attempt to open one is lost.
-    Lost(Lost),
+    /// A lost link, or a failed attempt to open one.
+    Lost(LostLink),
 }
 
-/// A link, or an attempt to open one, that is lost.
+/// A lost link, or a failed attempt to open one.
 #[derive(Debug)]
-pub struct Lost {
+pub struct LostLink {
     /// The peer.
     pub peer: Id,
     /// Kind of failure for the calls that use the link.
     pub kind: CauseKind,
     /// Reason, for people.
     pub why: String,
-    /// Whether no link ever came up: nothing that was sent can have arrived.
+    /// Whether no link came up: then none of the messages can have arrived.
     pub unreached: bool,
-    /// All that the link still had to send, if that is requests of which no byte has left.
+    /// The requests that the link has not sent and that another link may send. `None` if there are none, if a byte of
+    /// the queue was sent, or if the peer has left.
     pub unsent: Option<Box<UnsentRequests>>,
 }

@@ -1,97 +1,111 @@
-//! The pace of a link: how fast the system takes long data, and how much of them is given to it at a time.
+//! Pace of a link: limits the long data in the buffer of the socket, so that small messages pass soon.
 //!
-//! What lies in a socket cannot be overtaken: a small call that comes behind it waits until the wire has taken it, and so does a heartbeat request. So long data are cut to what the wire takes in
-//! [`AT_A_TIME`], and the next piece follows when the system says that it has room; of a fast link that is as long as a segment may be, and then the system is given as much as it takes. Without a socket and
-//! without a clock: the [link](super::Link) brings both.
+//! Bytes in the buffer of a socket cannot be overtaken: a small message or a PING behind them waits until the wire has
+//! carried them. So long data are cut to segments that the wire carries in [`SEGMENT_TIME`]. The next segment follows
+//! once the system reports free space. A fast link has segments of the full length, and no limit. The
+//! [link](super::Link) supplies socket and clock.
 
 use std::time::Duration;
 
 use crate::chain::Time;
 use crate::wire::frame::SEGMENT;
 
-/// What the wire takes in so long may lie between a small call and the wire.
-const AT_A_TIME: Duration = Duration::from_millis(50);
+/// Time in which the wire carries a segment: the delay of a small message behind it.
+const SEGMENT_TIME: Duration = Duration::from_millis(50);
 
-/// Least bytes of a segment: below it the frames and the system's calls cost more than they bring.
+/// Minimum length of a segment: shorter ones cost more in frames and system calls than they gain.
 const SEGMENT_MIN: usize = 16 << 10;
 
-/// Bytes of a segment while nothing is known of the link: one that takes 1 MB/s is through with them in 65 ms, and one of any speed takes them in a call of the system.
+/// Length of a segment on a link of unknown speed. A link of 1 MB/s carries it in 65 ms, and a link of any speed in one
+/// system call.
 const SEGMENT_UNKNOWN: usize = 64 << 10;
 
-/// Shortest time that says how fast the link is, but for so many segments that were taken before.
-const MEASURED: Duration = Duration::from_millis(100);
-const MEASURED_SEGMENTS: usize = 4;
+/// Minimum time of a measurement. It ends earlier after [`MEASURE_SEGMENTS_MIN`] segments.
+const MEASURE_TIME_MIN: Duration = Duration::from_millis(100);
 
-/// How much longer segments become at once: what a socket takes into its own buffers seems to be fast.
+/// Number of segments after which a measurement ends, however short it was.
+const MEASURE_SEGMENTS_MIN: usize = 4;
+
+/// Maximum growth of the length of segments at once: a link seems fast while its socket fills its own buffer.
 const GROWTH: usize = 4;
 
-/// How fast a link is, and what may be given to the system before it says that it has room.
+/// Speed of a link, and the bytes that may be written before the system reports free space.
 #[derive(Debug)]
 pub(super) struct Pace {
     segment: usize,
-    /// When the round began: a segment, or what has been written until the system took no more. None while nothing waits to be written.
-    since: Option<Time>,
-    /// Bytes written in it.
-    round: usize,
-    /// Whether it is the first one since there was nothing to write. It says how much the system takes into its buffers.
-    first: bool,
-    /// What rounds have taken that have ended with room for the next, since the pace was last set.
-    taken: usize,
-    took: Duration,
+    /// Start of the round: a segment, or the bytes until the system accepted no more. `None` while nothing is to be
+    /// written.
+    round_start: Option<Time>,
+    /// Bytes written in the round.
+    round_bytes: usize,
+    /// Whether the round is the first since the link was idle. It measures the buffer of the system, not the wire.
+    is_first_round: bool,
+    /// Bytes and time of the complete rounds since the last update.
+    measured_bytes: usize,
+    measured_time: Duration,
 }
 
 impl Pace {
-    /// Of a link of which nothing is known.
+    /// Returns the pace of a link of unknown speed.
     pub(super) fn new() -> Pace {
-        Pace { segment: SEGMENT_UNKNOWN, since: None, round: 0, first: true, taken: 0, took: Duration::ZERO }
+        Pace {
+            segment: SEGMENT_UNKNOWN,
+            round_start: None,
+            round_bytes: 0,
+            is_first_round: true,
+            measured_bytes: 0,
+            measured_time: Duration::ZERO,
+        }
     }
 
-    /// Bytes of a segment.
+    /// Length of a segment.
     pub(super) fn segment(&self) -> usize {
         self.segment
     }
 
-    /// Bytes of long data that may be given to the system before it says that it has room.
+    /// Number of bytes of long data that may be written before the system reports free space.
     pub(super) fn allowance(&self) -> usize {
         if self.segment == SEGMENT { usize::MAX } else { self.segment }
     }
 
-    /// Long data are about to be written; says whether there was nothing to write before.
-    pub(super) fn begin(&mut self, now: impl FnOnce() -> Time) -> bool {
-        let rested = self.since.is_none();
-        if rested {
-            self.since = Some(now());
+    /// Starts a round; returns whether no round was in progress.
+    pub(super) fn start(&mut self, now: impl FnOnce() -> Time) -> bool {
+        let was_idle = self.round_start.is_none();
+        if was_idle {
+            self.round_start = Some(now());
         }
-        rested
+        was_idle
     }
 
-    /// The system has taken so many bytes.
-    pub(super) fn written(&mut self, bytes: usize) {
-        self.round += bytes;
+    /// Counts bytes that the system has accepted.
+    pub(super) fn mark_written(&mut self, bytes: usize) {
+        self.round_bytes += bytes;
     }
 
-    /// The system has room for more; says whether the pace is another one now.
-    pub(super) fn room(&mut self, now: Time) -> bool {
-        let Some(since) = self.since.replace(now) else { return false };
-        let bytes = std::mem::take(&mut self.round);
-        if std::mem::take(&mut self.first) {
+    /// Ends a round and starts the next: the system has free space. Returns whether the length of segments has changed.
+    pub(super) fn continue_round(&mut self, now: Time) -> bool {
+        let Some(since) = self.round_start.replace(now) else { return false };
+        let bytes = std::mem::take(&mut self.round_bytes);
+        if std::mem::take(&mut self.is_first_round) {
             return false;
         }
-        self.taken += bytes;
-        self.took += now.since(since);
-        (self.took >= MEASURED || self.taken >= MEASURED_SEGMENTS * self.segment) && self.set()
+        self.measured_bytes += bytes;
+        self.measured_time += now.since(since);
+        (self.measured_time >= MEASURE_TIME_MIN || self.measured_bytes >= MEASURE_SEGMENTS_MIN * self.segment)
+            && self.update()
     }
 
-    /// There is nothing to write for the moment.
-    pub(super) fn rest(&mut self) {
-        (self.since, self.round, self.first) = (None, 0, true);
+    /// Ends the round without a measurement: nothing is to be written.
+    pub(super) fn stop(&mut self) {
+        (self.round_start, self.round_bytes, self.is_first_round) = (None, 0, true);
     }
 
-    fn set(&mut self) -> bool {
-        let (taken, took) = (std::mem::take(&mut self.taken), std::mem::take(&mut self.took));
-        let wanted = taken as u128 * AT_A_TIME.as_nanos() / took.as_nanos().max(1);
+    fn update(&mut self) -> bool {
+        let (bytes, time) =
+            (std::mem::take(&mut self.measured_bytes), std::mem::take(&mut self.measured_time));
+        let wanted = bytes as u128 * SEGMENT_TIME.as_nanos() / time.as_nanos().max(1);
         let wanted = usize::try_from(wanted).unwrap_or(SEGMENT).clamp(SEGMENT_MIN, SEGMENT);
-        // Powers of two, so that it does not change all the time.
+        // Powers of two: the length changes seldom.
         let segment = (1 << wanted.ilog2()).min(self.segment * GROWTH);
         std::mem::replace(&mut self.segment, segment) != segment
     }
@@ -101,12 +115,12 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A wire with a buffer before it, of which the system says that it has room when it holds less than a quarter of a segment.
+    /// A wire behind a buffer. The system reports free space when the buffer has less than a quarter of a segment.
     struct Wire {
         now_us: u64,
         bytes_per_s: u64,
         held: u64,
-        /// What it takes at once where nothing is under way.
+        /// Bytes that the wire accepts at once after a rest.
         window: u64,
     }
 
@@ -115,22 +129,22 @@ mod tests {
             Time::from_nanos(self.now_us * 1000)
         }
 
-        /// Sends so many bytes; the most that a small message would have waited, microseconds.
+        /// Sends bytes. Returns the maximum delay of a small message, in microseconds.
         fn send(&mut self, pace: &mut Pace, mut bytes: usize) -> u64 {
             let mut longest = 0;
             self.held = self.held.saturating_sub(self.window);
-            pace.begin(|| self.time());
+            pace.start(|| self.time());
             while bytes > 0 {
                 let piece = pace.segment().min(bytes);
-                pace.written(piece);
+                pace.mark_written(piece);
                 (self.held, bytes) = (self.held + piece as u64, bytes - piece);
                 longest = longest.max(self.held * 1_000_000 / self.bytes_per_s);
                 let more = self.held.saturating_sub(pace.segment() as u64 / 4);
                 self.now_us += more * 1_000_000 / self.bytes_per_s + 5;
                 self.held -= more;
-                pace.room(self.time());
+                pace.continue_round(self.time());
             }
-            pace.rest();
+            pace.stop();
             longest
         }
     }
@@ -140,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_what_the_wire_takes_in_fifty_milliseconds() {
+    fn a_segment_takes_the_wire_fifty_milliseconds() {
         for (bytes_per_s, segment) in [
             (20_000, 16 << 10),
             (200_000, 16 << 10),
@@ -161,9 +175,9 @@ mod tests {
         }
     }
 
-    /// Messages that fit the system's buffers say nothing of the wire behind them.
+    /// Messages that fit into the buffer of the system do not measure the wire behind it.
     #[test]
-    fn what_a_socket_takes_at_once_is_no_measure() {
+    fn the_buffer_of_a_socket_is_not_measured() {
         let (mut wire, mut pace) = wire(20_000);
         for _ in 0..100 {
             wire.send(&mut pace, 20_000);
@@ -174,18 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_link_is_known_after_a_few_segments_and_a_slow_one_after_the_next() {
+    fn segments_grow_on_a_fast_link_and_shrink_on_a_slow_one() {
         let (mut wire, mut pace) = wire(1_000_000_000);
-        wire.send(&mut pace, SEGMENT_UNKNOWN * (MEASURED_SEGMENTS + 2));
+        wire.send(&mut pace, SEGMENT_UNKNOWN * (MEASURE_SEGMENTS_MIN + 2));
         assert_eq!((pace.segment(), pace.allowance()), (SEGMENT, usize::MAX));
         wire.bytes_per_s = 100_000;
         wire.send(&mut pace, 4 * SEGMENT);
         assert_eq!((pace.segment(), pace.allowance()), (SEGMENT_MIN, SEGMENT_MIN));
     }
 
-    /// What is waited for in between is no part of the measure.
+    /// The time between messages does not count.
     #[test]
-    fn data_that_come_slowly_make_no_slow_link() {
+    fn slow_data_do_not_make_a_slow_link() {
         let (mut wire, mut pace) = wire(1_000_000_000);
         for _ in 0..50 {
             wire.send(&mut pace, 4 * SEGMENT_UNKNOWN);

@@ -7,83 +7,83 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
+use gpc_trees::sorting::collected;
 
-use super::outbox::UnsentRequests;
+use super::outbox::unsent::UnsentRequests;
 use crate::chain::Time;
 use crate::wire::{CallId, Message};
 
-/// What waits for the links to all peers.
+/// The queued messages of all peers.
 #[derive(Debug, Default)]
 pub struct Pending {
-    peers: BTreeMap<Id, ForPeer>,
+    peers: BTreeMap<Id, PendingForPeer>,
 }
 
-/// What waits for the link to a peer.
+/// The queued messages of one peer.
 #[derive(Debug, Default)]
-pub struct ForPeer {
-    /// What the last link has not sent, before all else.
+pub struct PendingForPeer {
+    /// Requests that the last link has not sent; they precede the messages.
     pub unsent: Option<Box<UnsentRequests>>,
-    /// Later messages, and when they came.
+    /// Messages, each with the time at which it was queued.
     messages: Vec<(Time, Message)>,
 }
 
 impl Pending {
-    /// Keeps a message for the link to a peer.
+    /// Queues a message for a peer.
     pub fn push(&mut self, now: Time, to: Id, message: Message) {
         self.peers.entry(to).or_default().messages.push((now, message));
     }
 
-    /// Keeps what the last link to a peer has not sent.
+    /// Stores the requests that the last link to a peer has not sent.
     pub fn keep_unsent(&mut self, to: Id, unsent: Box<UnsentRequests>) {
         self.peers.entry(to).or_default().unsent = Some(unsent);
     }
 
-    /// Takes out what waits for a peer.
-    pub fn take(&mut self, peer: Id) -> ForPeer {
+    /// Takes the queue of a peer.
+    pub fn take(&mut self, peer: Id) -> PendingForPeer {
         self.peers.remove(&peer).unwrap_or_default()
     }
 
-    /// Drops what waits for a peer.
-    pub fn forget(&mut self, peer: Id) {
+    /// Drops the queue of a peer.
+    pub fn remove(&mut self, peer: Id) {
         self.peers.remove(&peer);
     }
 
-    /// Whether anything waits for a peer.
-    pub fn has(&self, peer: Id) -> bool {
+    /// Whether a peer has a queue.
+    pub fn contains(&self, peer: Id) -> bool {
         self.peers.contains_key(&peer)
     }
 
-    /// Number of peers for which something waits.
+    /// Number of peers with a queue.
     pub fn len(&self) -> usize {
         self.peers.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no peer has a queue.
     pub fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// The calls whose requests wait for a peer, besides those that the last link has not sent.
+    /// The calls whose requests are queued for a peer, without those that the last link has not sent.
     pub fn calls(&self, peer: Id) -> BTreeSet<CallId> {
         let messages = self.peers.get(&peer).into_iter().flat_map(|waiting| &waiting.messages);
         let call = |(_, message): &(Time, Message)| match message {
             Message::Request(request) => Some(request.call),
             _ => None,
         };
-        messages.filter_map(call).collect()
+        collected(messages.filter_map(call))
     }
 }
 
-impl ForPeer {
-    /// Takes out the messages. The time that a request has waited for the link is subtracted from what its receiver
-    /// has.
+impl PendingForPeer {
+    /// Takes the messages. Subtracts the time that a request was queued from its limits.
     pub fn take_messages(&mut self, now: Time) -> impl Iterator<Item = Message> {
         let messages = std::mem::take(&mut self.messages);
         messages.into_iter().map(move |(since, message)| after_waiting(message, now.since(since)))
     }
 }
 
-/// Returns a message that has waited for the link for this time.
+/// Returns a message that was queued for this time.
 fn after_waiting(mut message: Message, waited: Duration) -> Message {
     if let Message::Request(request) = &mut message {
         let request = Arc::make_mut(request);
@@ -103,10 +103,10 @@ mod tests {
 
     const CALL: CallId = CallId { root: 0, sequence: 1 };
 
-    /// The first call of a program waits at each hop until the link is open. This time was not taken off the limits of
-    /// the ids below: an id whose function outlasted the limit failed so late that its report came too late.
+    /// The first call of a program waits at each hop until the link is open. This time was not subtracted from the
+    /// limits of the ids below. An id whose function exceeded the limit failed so late that its report was too late.
     #[test]
-    fn a_request_that_waits_for_its_link_has_less_time() {
+    fn queueing_time_is_subtracted_from_the_limits_of_a_request() {
         let second = Duration::from_secs(1);
         let request = Request { limit: second, left: second, ..Request::new(CALL, IdList::range(1..3)) };
         let waits = |waited| match after_waiting(Message::Request(Arc::new(request.clone())), waited) {
@@ -129,12 +129,12 @@ mod tests {
         assert_eq!((pending.calls(1), pending.calls(2)), ([CALL].into(), BTreeSet::new()));
         let taken: Vec<Message> = pending.take(1).take_messages(now).collect();
         assert!(matches!(&taken[..], [Message::Request(_), Message::Cancel(_)]), "{taken:?}");
-        assert!((pending.has(1), pending.has(2), pending.len()) == (false, true, 1));
+        assert!((pending.contains(1), pending.contains(2), pending.len()) == (false, true, 1));
         pending.push(now, 1, Message::Ping);
-        pending.forget(2);
-        assert_eq!((pending.has(1), pending.has(2)), (true, false));
+        pending.remove(2);
+        assert_eq!((pending.contains(1), pending.contains(2)), (true, false));
         assert!(pending.take(2).take_messages(now).next().is_none());
-        pending.forget(1);
+        pending.remove(1);
         assert!(pending.is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! The protocol on one connection: its two halves, and what binds them.
+//! State of one link: its inbox, its outbox, its credit and its deadlines.
 //!
-//! Credit: a request of the peer counts until it has been acknowledged, which is done in portions. A peer that does not
+//! A request of the peer counts until it is acknowledged; acknowledgements are sent in portions. A peer that does not
 //! read its replies gets no more credit.
 //!
 //! Source: docs/wire.md, "CREDIT" and "WINDOW".
@@ -12,41 +12,42 @@ use super::loss::Loss;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::peering::{LinkKey, Proof};
-use super::question::Question;
+use super::ping_state::PingState;
+use crate::branch_hint::unlikely;
 use crate::chain::Time;
-use crate::hint::unlikely;
 use crate::wire::Message;
 
-/// Requests that a node usually accepts on a link without having acknowledged them. They keep the link busy, and bound
-/// what waits at a slow node.
+/// Default maximum number of unacknowledged requests that a node accepts on a link. They keep the link busy, and bound
+/// the queue of a slow node.
 pub const HIWATER: u32 = 256;
 
-/// Part of hiwater that is acknowledged at the latest when it has been consumed, so that the sender learns of it long
-/// before its credit ends.
+/// Divisor of hiwater. The quotient is the ackmark: once this number of requests has been consumed, a frame of their
+/// own acknowledges them. The sender gets the credit long before its own is spent.
 const ACKMARK_PARTS: u32 = 2;
 
-/// Part of ackmark that is acknowledged with other bytes. Alone, the frame would cost a write here, and a wake-up of an
-/// id that waits for its own children.
-const BESIDE_PARTS: u32 = 2;
+/// Divisor of the ackmark. Once the quotient has been consumed, the next write of other bytes carries the
+/// acknowledgement. A separate frame would cost a write here, and a wake-up of an id that waits for its own children.
+const PIGGYBACK_PARTS: u32 = 2;
 
-/// Maximum number of bytes that wait for a peer which still gets credit for requests. The replies to requests that it
-/// has credit for, of up to a segment each, may be added.
+/// Maximum backlog of a peer that still gets credit for requests, in bytes. The replies to requests that it has credit
+/// for, of up to a segment each, may be added.
 const BACKLOG: u64 = 4 << 20;
 
-/// Maximum number of long replies that wait for windows of a peer which still gets credit for requests: the number of
-/// requests that may be arriving. Windows must not depend on credit, and credit does not depend on windows below it.
+/// Maximum number of long replies that wait for windows of a peer that still gets credit for requests. It is the number
+/// of requests that may be arriving. Windows must not depend on credit, and below this bound credit does not depend on
+/// windows.
 const REPLIES_MAX: usize = BODIES_MAX;
 
-/// How far a connection has come.
+/// Phase of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// This node is opening it to this id.
+    /// This node is opening the connection to this id.
     Connecting(Id),
-    /// Connected; [`peering`](super::peering) handles the bytes until both hellos are exchanged.
+    /// The connection is open; [`peering`](super::peering) handles its bytes until both hellos have been exchanged.
     Greeting,
-    /// It is the link to this id.
+    /// The connection is the link to this id.
     Up(Id),
-    /// The last frame is queued; the connection closes when that is written.
+    /// The last frame is queued; the connection closes once it is written.
     Closing,
 }
 
@@ -57,41 +58,41 @@ pub struct Link {
     pub inbox: Inbox,
     /// The sending half.
     pub outbox: Outbox,
-    /// How far the connection has come.
+    /// Phase of the connection.
     pub phase: Phase,
-    /// How the peer was proved to be a member.
+    /// How the peer has proved its membership.
     pub proof: Proof,
-    /// How the link is lost if it ends now.
+    /// The kind of loss if the link ends now.
     pub loss: Loss,
-    /// When a connection that is closing is given up.
+    /// When a closing connection is closed even if its last frame is not written.
     pub deadline: Option<Time>,
-    /// When the pause ends that the peer has announced last; `None` if the peer has ended it.
-    pub back: Option<Time>,
-    /// When the rest of a request must have arrived.
-    pub unfinished: Option<Time>,
-    /// Whether the peer has sent a heartbeat since this was last taken: bytes have come, or the peer has accepted some
-    /// of the bytes that had to wait for it.
-    pub heard: bool,
-    /// Whether it is among the links with something to write.
-    pub marked: bool,
-    /// Whether it is among the links on which long messages leave.
-    pub streams: bool,
-    /// Requests that this node accepts without having acknowledged them, as its hello says.
+    /// End of the pause that the peer has announced last; `None` if the peer has ended it.
+    pub pause_end: Option<Time>,
+    /// When the ids, shape and header of the incomplete requests must have arrived: the soonest deadline.
+    pub request_deadline: Option<Time>,
+    /// Whether the peer was alive since this was last taken: bytes have arrived, or the peer has accepted bytes that
+    /// had to wait for it.
+    pub has_heartbeat: bool,
+    /// Whether the link is in the list of links with queued bytes.
+    pub is_dirty: bool,
+    /// Whether the link is in the list of links that send long messages.
+    pub is_streaming: bool,
+    /// Maximum number of unacknowledged requests, as the hello of this node announces it.
     hiwater: u32,
-    /// Requests received and not acknowledged.
+    /// Number of requests that were received and not acknowledged.
     pub unacknowledged: u32,
-    /// Requests consumed and not acknowledged.
+    /// Number of requests that were consumed and not acknowledged.
     consumed: u32,
     /// Whether the system has accepted bytes since requests were last acknowledged.
-    takes: bool,
-    /// Speed at which the peer accepts long data; `None` before the first.
+    peer_reads: bool,
+    /// Pace at which the peer accepts long data; `None` before the first, and on links through shared memory.
     pace: Option<Box<Pace>>,
-    /// Whether a heartbeat request is leaving.
-    question: Question,
+    /// State of the PING that is being sent.
+    ping: PingState,
 }
 
 impl Link {
-    /// A connection on which nothing has been sent or received.
+    /// Returns a link on which nothing has been sent or received.
     pub fn new(phase: Phase) -> Link {
         Link {
             inbox: Inbox::new(),
@@ -100,44 +101,44 @@ impl Link {
             proof: Proof::None,
             loss: Loss::default(),
             deadline: None,
-            back: None,
-            unfinished: None,
-            heard: false,
-            marked: false,
-            streams: false,
+            pause_end: None,
+            request_deadline: None,
+            has_heartbeat: false,
+            is_dirty: false,
+            is_streaming: false,
             hiwater: HIWATER,
             unacknowledged: 0,
             consumed: 0,
-            takes: false,
+            peer_reads: false,
             pace: None,
-            question: Question::None,
+            ping: PingState::Idle,
         }
     }
 
-    /// Sets how many requests this node accepts without having acknowledged them.
-    pub fn limit_credit(&mut self, hiwater: u32) {
+    /// Sets the maximum number of unacknowledged requests.
+    pub fn set_hiwater(&mut self, hiwater: u32) {
         self.hiwater = hiwater;
     }
 
-    /// Requests that this node accepts without having acknowledged them.
+    /// Maximum number of unacknowledged requests.
     pub fn hiwater(&self) -> u32 {
         self.hiwater
     }
 
-    /// Number of consumed requests that are acknowledged at the latest.
+    /// Number of consumed requests that are acknowledged in a frame of their own.
     pub fn ackmark(&self) -> u32 {
         self.hiwater.div_ceil(ACKMARK_PARTS)
     }
 
-    /// Number of consumed requests that are acknowledged with other bytes.
-    fn ackmark_beside(&self) -> u32 {
-        self.hiwater.div_ceil(ACKMARK_PARTS * BESIDE_PARTS)
+    /// Number of consumed requests that are acknowledged together with other bytes.
+    fn piggyback_mark(&self) -> u32 {
+        self.hiwater.div_ceil(ACKMARK_PARTS * PIGGYBACK_PARTS)
     }
 
-    /// Whether the next frame may be carried out where it lies: nothing long is arriving, and the peer has credit for a
-    /// request.
-    pub fn is_plain(&self) -> bool {
-        self.inbox.is_idle() & (self.unacknowledged < self.hiwater) & !self.outbox.was_full()
+    /// Whether the next frame may take the fast path: no message is partly received, the peer has credit for a request,
+    /// and there is room for replies.
+    pub fn allows_fast_path(&self) -> bool {
+        self.inbox.is_idle() & (self.unacknowledged < self.hiwater) & !self.outbox.is_full()
     }
 
     /// Counts a request as received; returns whether the peer had credit for it.
@@ -146,109 +147,110 @@ impl Link {
         self.unacknowledged <= self.hiwater
     }
 
-    /// Counts a request as consumed, and acknowledges if enough have been; returns whether it has.
+    /// Counts a request as consumed, and acknowledges if enough have been consumed. Returns whether it has
+    /// acknowledged.
     pub fn consume(&mut self) -> bool {
         self.consumed += 1;
         unlikely(self.consumed >= self.ackmark()) && self.acknowledge()
     }
 
-    /// Whether so few requests are to be acknowledged that a write of other bytes leaves them out.
+    /// Whether a write of other bytes carries no acknowledgement, because too few requests have been consumed.
     #[inline(always)]
-    pub fn leaves_credit_out(&self) -> bool {
-        self.consumed < self.ackmark_beside()
+    pub fn defers_credit(&self) -> bool {
+        self.consumed < self.piggyback_mark()
     }
 
-    /// Acknowledges the consumed requests with other bytes, if there are enough of them.
-    pub fn acknowledge_beside(&mut self) {
-        if self.consumed >= self.ackmark_beside() {
+    /// Acknowledges the consumed requests together with other bytes, if enough have been consumed.
+    pub fn piggyback_credit(&mut self) {
+        if self.consumed >= self.piggyback_mark() {
             self.acknowledge();
         }
     }
 
-    /// Acknowledges the consumed requests of a peer that reads what it is sent, or continues to read: a peer that only
-    /// sends gets no more credit.
+    /// Acknowledges the consumed requests, unless the peer has stopped reading: a peer that only sends gets no more
+    /// credit.
     #[inline(never)]
     fn acknowledge(&mut self) -> bool {
-        // A long reply may exceed the backlog for minutes on a slow link, which must not stop small calls as long as
-        // bytes leave.
-        let backlog = if self.takes { self.outbox.queued() as u64 } else { self.outbox.backlog() };
-        if backlog > BACKLOG || self.outbox.replies() > REPLIES_MAX {
+        // A long reply may exceed the backlog for minutes on a slow link. Small calls continue as long as the peer
+        // reads.
+        let backlog = if self.peer_reads { self.outbox.queued() as u64 } else { self.outbox.backlog() };
+        if backlog > BACKLOG || self.outbox.response_count() > REPLIES_MAX {
             return false;
         }
-        self.takes = false;
-        self.outbox.acknowledge(self.consumed);
+        self.peer_reads = false;
+        self.outbox.push_credit(self.consumed);
         self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
         self.consumed = 0;
         true
     }
 
-    /// Adds the link once to those with something to write.
+    /// Adds the link to the list of links with queued bytes, unless it is there.
     #[inline(always)]
     pub fn mark(&mut self, dirty: &mut Vec<LinkKey>, key: LinkKey) {
-        if !self.marked {
-            self.marked = true;
+        if !self.is_dirty {
+            self.is_dirty = true;
             dirty.push(key);
         }
     }
 
     /// Queues windows for the senders of long data; returns whether there were any.
     pub fn grant_windows(&mut self) -> bool {
-        let mut news = false;
-        self.inbox.windows(|window| {
-            news = true;
-            self.outbox.window(&window);
+        let mut any = false;
+        self.inbox.take_windows(|window| {
+            any = true;
+            self.outbox.push_window(&window);
         });
-        news
+        any
     }
 
     /// Queues a message.
     pub fn push(&mut self, message: Message) {
         if let Message::Ping = message {
-            return self.ask();
+            return self.push_ping();
         }
         self.outbox.push(message);
     }
 
-    /// When the peer can respond: now, or at the end of its announced pause.
-    pub fn answers_from(&self, now: Time) -> Time {
-        self.back.map_or(now, |back| back.max(now))
+    /// Earliest time of a response: now, or the end of the announced pause of the peer.
+    pub fn earliest_response(&self, now: Time) -> Time {
+        self.pause_end.map_or(now, |end| end.max(now))
     }
 
-    /// Queues a heartbeat request, unless one has not left yet.
+    /// Queues a PING, unless one is being sent.
     #[cold]
-    fn ask(&mut self) {
-        if self.question == Question::None {
+    fn push_ping(&mut self) {
+        if self.ping == PingState::Idle {
             self.outbox.push(Message::Ping);
-            self.question = Question::Queued(self.outbox.queued());
+            self.ping = PingState::Queued(self.outbox.queued());
         }
     }
 
-    /// Whether a heartbeat request is leaving.
+    /// Whether a PING is being sent.
     #[inline(always)]
-    pub fn asks(&self) -> bool {
-        self.question != Question::None
+    pub fn is_pinging(&self) -> bool {
+        self.ping != PingState::Idle
     }
 
-    /// Whether a heartbeat request may be with the system, which then says when it has left.
-    pub fn question_is_in_socket(&self) -> bool {
-        self.question == Question::InSocket
+    /// Whether the PING may be in the buffer of the socket, so that the system reports when it has been sent.
+    pub fn is_ping_in_socket(&self) -> bool {
+        self.ping == PingState::InSocket
     }
 
-    /// The system has room for more bytes, so a heartbeat request that it had has left.
-    pub fn question_has_left(&mut self) {
-        self.question.room();
+    /// Handles free space in the buffer of the socket: a PING in it has been sent.
+    pub fn confirm_ping_sent(&mut self) {
+        self.ping.confirm_sent();
     }
 
-    /// Returns true once when a heartbeat request has left.
-    pub fn take_question_left(&mut self) -> bool {
-        self.question.take_left()
+    /// Returns true once after a PING has been sent.
+    pub fn take_ping_sent(&mut self) -> bool {
+        self.ping.take_sent()
     }
 }
 
-/// The pace of long data.
+/// Pacing of long data.
 impl Link {
-    /// Long data are about to be written, over a connection with a wire if `on_wire`. Returns the length of segments if
-    /// the connection is to be prepared for them.
+    /// Starts the pacing of long data, if the connection does not go through shared memory (`on_wire`). Returns the
+    /// length of segments if the connection is to be prepared for them.
     pub fn begin_bulk(&mut self, now: &impl Fn() -> Time, on_wire: bool) -> Option<usize> {
         let mut first = None;
         if self.pace.is_none() && on_wire {
@@ -257,33 +259,33 @@ impl Link {
             self.pace = Some(Box::new(pace));
         }
         if let Some(pace) = &mut self.pace
-            && pace.begin(now)
+            && pace.start(now)
         {
-            self.outbox.pace(pace.segment(), pace.allowance());
+            self.outbox.set_pace(pace.segment(), pace.allowance());
         }
         first
     }
 
-    /// The system has room for the next long data. Returns the length of segments if it has changed.
+    /// Updates the pace: the system has space for more long data. Returns the length of segments if it has changed.
     pub fn continue_bulk(&mut self, now: Time) -> Option<usize> {
         let pace = self.pace.as_mut()?;
-        let changed = pace.room(now).then(|| pace.segment());
-        self.outbox.pace(pace.segment(), pace.allowance());
+        let changed = pace.continue_round(now).then(|| pace.segment());
+        self.outbox.set_pace(pace.segment(), pace.allowance());
         changed
     }
 
-    /// Nothing is left to write.
-    pub fn rest(&mut self) {
-        self.pace.iter_mut().for_each(|pace| pace.rest());
+    /// Stops the pacing: no bytes are queued.
+    pub fn end_bulk(&mut self) {
+        self.pace.iter_mut().for_each(|pace| pace.stop());
     }
 
-    /// The system has accepted this number of bytes.
-    pub fn written(&mut self, count: usize) {
-        self.outbox.written(count);
-        self.takes = true;
-        self.pace.iter_mut().for_each(|pace| pace.written(count));
-        if self.question != Question::None {
-            self.question.written(count);
+    /// Counts bytes that the system has accepted.
+    pub fn mark_written(&mut self, count: usize) {
+        self.outbox.mark_written(count);
+        self.peer_reads = true;
+        self.pace.iter_mut().for_each(|pace| pace.mark_written(count));
+        if self.ping != PingState::Idle {
+            self.ping.mark_written(count);
         }
     }
 }

@@ -1,34 +1,33 @@
-//! Connections by their keys. A key contains the place of its connection, so that a message finds it quickly.
+//! Table of connections by key. A key contains the index of its connection, so a lookup costs one access.
 //!
-//! A key is never reused. A reused place gets a key with another number in front, so that a late event finds nothing.
+//! A key is never reused. A reused slot gets a key with another number in front, so a late event finds nothing.
 
 use super::peering::LinkKey;
 use super::state::Link;
 
-/// Bits of a key that say where its connection lies; the others count the connections. A process has far fewer
-/// descriptors.
+/// Bits of a key for the slot; the others number the connections. A process has far fewer descriptors.
 const PLACE_BITS: u32 = 24;
 
-/// The first place. Lower keys are for other purposes of the driver.
+/// The lowest slot in a key. Lower keys are free for other purposes of the driver.
 pub const FIRST: usize = 16;
 
-/// Maximum number of places that are searched for the only connection.
+/// Maximum number of slots in which the only connection is searched.
 const FEW: usize = 8;
 
-/// A driver's connection, with the protocol on it.
+/// A connection of the driver, with its link.
 pub trait HasLink {
-    /// The protocol.
+    /// The link.
     fn link(&self) -> &Link;
-    /// The protocol, to change it.
+    /// The link, mutably.
     fn link_mut(&mut self) -> &mut Link;
 }
 
-/// Connections at their places.
+/// Connections in numbered slots.
 #[derive(Debug)]
 pub struct Table<T> {
     places: Vec<Option<(LinkKey, T)>>,
     free: Vec<usize>,
-    /// Number of connections that were ever here.
+    /// Number of connections that were ever added.
     count: usize,
 }
 
@@ -60,7 +59,7 @@ impl<T> Table<T> {
         key
     }
 
-    /// Replaces a connection by one that is made of it.
+    /// Replaces a connection by the result of `change`.
     pub fn change(&mut self, key: LinkKey, change: impl FnOnce(T) -> T) {
         if let Some(found) = self.places.get_mut(place(key))
             && let Some((there, connection)) = found.take()
@@ -78,7 +77,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The connection with this key, to change it.
+    /// The connection with this key, mutably.
     #[inline]
     pub fn get_mut(&mut self, key: LinkKey) -> Option<&mut T> {
         match self.places.get_mut(place(key)) {
@@ -87,7 +86,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub fn remove(&mut self, key: LinkKey) -> Option<T> {
         self.get(key)?;
         let (_, connection) = self.places.get_mut(place(key))?.take()?;
@@ -110,13 +109,13 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// The connection, if there is only one and it is found at once.
+    /// The only connection, if there is one and its search is short.
     pub fn only(&self) -> Option<(LinkKey, &T)> {
         let one = self.places.len() <= FEW && self.len() == 1;
         if one { self.iter().next() } else { None }
     }
 
-    /// All connections, to change them.
+    /// All connections, mutably.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().flatten().map(|(_, connection)| connection)
     }
@@ -128,13 +127,13 @@ impl<T> Table<T> {
 }
 
 impl<T: HasLink> Table<T> {
-    /// The protocol on the connection with this key.
+    /// The link with this key.
     #[inline]
     pub fn link(&self, key: LinkKey) -> Option<&Link> {
         self.get(key).map(HasLink::link)
     }
 
-    /// The protocol on the connection with this key, to change it.
+    /// The link with this key, mutably.
     #[inline]
     pub fn link_mut(&mut self, key: LinkKey) -> Option<&mut Link> {
         self.get_mut(key).map(HasLink::link_mut)
@@ -151,9 +150,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Whatever comes and goes, a key finds its own connection or none.
+        /// Each key finds its own connection or none, whatever is added and removed.
         #[test]
-        fn it_is_a_map_whose_keys_are_never_used_twice(deeds in proptest::collection::vec((any::<bool>(), 0usize..8), 0..60)) {
+        fn a_table_is_a_map_whose_keys_are_never_reused(deeds in proptest::collection::vec((any::<bool>(), 0usize..8), 0..60)) {
             let (mut table, mut model, mut gone) = (Table::default(), BTreeMap::new(), Vec::new());
             for (at, (comes, which)) in (0u32..).zip(deeds) {
                 if comes {

@@ -6,25 +6,17 @@ use super::number_type::NumberType;
 
 /// Adds the numbers of `more` to those of `own`.
 pub(super) fn add<T: Number>(own: &mut [u8], more: &[u8]) {
-    each(own, more, T::plus);
+    T::each(own, more, T::plus);
 }
 
 /// Keeps the smaller number of each pair.
 pub(super) fn min<T: Number>(own: &mut [u8], more: &[u8]) {
-    each(own, more, |own: T, more| if more.order(&own).is_lt() { more } else { own });
+    T::each(own, more, |own, more| if more.order(&own).is_lt() { more } else { own });
 }
 
 /// Keeps the greater number of each pair.
 pub(super) fn max<T: Number>(own: &mut [u8], more: &[u8]) {
-    each(own, more, |own: T, more| if more.order(&own).is_gt() { more } else { own });
-}
-
-#[inline(always)]
-fn each<T: Number>(own: &mut [u8], more: &[u8], combine: impl Fn(T, T) -> T) {
-    let size = T::TYPE.size();
-    for (own, more) in own.chunks_exact_mut(size).zip(more.chunks_exact(size)) {
-        own.copy_from_slice(combine(T::read(own), T::read(more)).bytes().as_ref());
-    }
+    T::each(own, more, |own, more| if more.order(&own).is_gt() { more } else { own });
 }
 
 /// Combines bytes.

@@ -52,7 +52,7 @@ fn listed(ids: &IdList) -> String {
 /// The ids that are not up, each with the reason as far as it is known.
 pub(super) type Absent = Result<Vec<(Id, String)>, AbsentPeers>;
 
-/// Why links did not come up, for the ids that are waited for.
+/// Why links are not up, for the awaited ids.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(pub(super) BTreeMap<Id, String>);
 

@@ -62,16 +62,16 @@ impl Access {
     pub(super) fn refusal(&self, name: &str, proof: Proof, from: Id) -> Reason {
         let who = match self {
             Access::Anyone => "anyone",
-            Access::Proved => "links that are proved",
-            Access::Listed => "ids that prove who they are",
-            Access::Ids(_) => "certain ids, which prove who they are",
+            Access::Proved => "authenticated links",
+            Access::Listed => "authenticated ids",
+            Access::Ids(_) => "certain authenticated ids",
         };
         let why = match proof {
             Proof::None => {
-                "proves nothing: give both nodes the secret of the job (Builder::secret, --secret-file), or link them over Unix sockets"
+                "is not authenticated: give both nodes the secret of the job (Builder::secret, --secret-file), or link them over Unix sockets"
             }
             Proof::Secret => {
-                "proves the secret of the job alone: list its public key among the peers here, and give it the private half (Builder::key, --key-file)"
+                "is authenticated by the secret of the job alone: list its public key among the peers here, and give it the private half (Builder::key, --key-file)"
             }
             Proof::User | Proof::Key => {
                 "is of none of them: call through one that is, in a tree where it is the parent, or change Functions::access"
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn a_rejection_names_the_remedy() {
         let said = |access: Access, proof| {
             let reason = access.refusal("start", proof, 7);
             assert_eq!(reason.kind, CauseKind::NotAuthorised);

@@ -36,8 +36,8 @@ impl Alarm {
         Ok(Alarm { timer, at: None })
     }
 
-    /// Whether it expires by `at`, or at all if `at` is `None`.
-    pub(super) fn rings_by(&self, at: Option<Time>) -> bool {
+    /// Whether it expires by `at`, or at any time if `at` is `None`.
+    pub(super) fn expires_by(&self, at: Option<Time>) -> bool {
         self.at.is_some_and(|rings| at.is_none_or(|at| rings <= at))
     }
 
@@ -55,7 +55,7 @@ impl Alarm {
 
     /// Records that it has expired. Its counter is never read: epoll reports the expiry once (edge-triggered), and
     /// setting the timer again resets it.
-    pub(super) fn rang(&mut self) {
+    pub(super) fn note_expired(&mut self) {
         self.at = None;
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rings_once_each_time_that_it_is_set_though_nobody_reads_it() {
+    fn each_setting_expires_once_without_a_read() {
         let mut poll = Poll::new().unwrap();
         let mut alarm = Alarm::new(poll.registry()).unwrap();
         assert_eq!((rings(&mut poll, Duration::ZERO), alarm.left()), (0, None));
@@ -94,13 +94,13 @@ mod tests {
         for at in [now.plus(Duration::from_millis(1)), now, Time::default()] {
             alarm.set(now, at).unwrap();
             assert_eq!(rings(&mut poll, 10 * SECOND), 1);
-            alarm.rang();
-            assert_eq!(rings(&mut poll, Duration::ZERO), 0, "it is told of once");
+            alarm.note_expired();
+            assert_eq!(rings(&mut poll, Duration::ZERO), 0, "it is reported once");
         }
     }
 
     #[test]
-    fn what_it_was_set_to_before_does_not_count() {
+    fn a_new_setting_replaces_the_former_one() {
         let mut poll = Poll::new().unwrap();
         let mut alarm = Alarm::new(poll.registry()).unwrap();
         let now = Time::default();
@@ -114,15 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn it_is_set_anew_for_what_comes_sooner_and_for_nothing_else() {
+    fn only_a_sooner_deadline_needs_a_new_setting() {
         let poll = Poll::new().unwrap();
         let mut alarm = Alarm::new(poll.registry()).unwrap();
         let at = |seconds| Time::default().plus(seconds * SECOND);
-        assert!(!alarm.rings_by(None) && !alarm.rings_by(Some(at(1))), "it does not ring at all");
+        assert!(!alarm.expires_by(None) && !alarm.expires_by(Some(at(1))), "it does not ring at all");
         alarm.set(at(0), at(10)).unwrap();
-        assert!(alarm.rings_by(None) && alarm.rings_by(Some(at(10))) && alarm.rings_by(Some(at(11))));
-        assert!(!alarm.rings_by(Some(at(9))));
-        alarm.rang();
-        assert!(!alarm.rings_by(None) && !alarm.rings_by(Some(at(11))));
+        assert!(alarm.expires_by(None) && alarm.expires_by(Some(at(10))) && alarm.expires_by(Some(at(11))));
+        assert!(!alarm.expires_by(Some(at(9))));
+        alarm.note_expired();
+        assert!(!alarm.expires_by(None) && !alarm.expires_by(Some(at(11))));
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays of numbers as data: little-endian, and not copied where the bytes lie aligned.
+//! Arrays of numbers as data: little-endian, and borrowed where the bytes are aligned.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use super::request::{ChildReply, Request};
 use crate::reduce::{Number, ReductionError, bytes_of, numbers};
 
 impl Call {
-    /// Sets the [data](Self::data) of the request: these numbers.
+    /// Sets the [data](Self::data) of the request to these numbers.
     pub fn numbers<T: Number>(self, numbers: &[T]) -> Call {
         self.data(bytes_of(numbers))
     }
 }
 
 impl<'a> Request<'a> {
-    /// The [data](Self::data) of the request as numbers: borrowed where they lie aligned, else copied.
+    /// The [data](Self::data) of the request as numbers: borrowed if they are aligned, otherwise copied.
     ///
     /// ```
     /// use chained_gpc::reduce::bytes_of;

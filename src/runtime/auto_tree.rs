@@ -1,5 +1,5 @@
-//! The tree of a call that names none. It is chosen at the root: from the hosts of the ids, their number, the length of
-//! the data, and the costs that the program has given. The model is [`Tree::choose`].
+//! Choice of the tree of a call that names none: at the root, from the hosts of the ids, their number, the length of
+//! the data, and the given costs. The model is [`Tree::choose`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,21 +14,21 @@ use crate::transport::Address;
 /// Chooses the trees of a node's calls.
 #[derive(Debug)]
 pub(super) struct AutoTree {
-    /// What the program says of links between hosts, or on this one if there is one host.
+    /// Costs that the program has given for links between hosts, or on this host if there is only one.
     costs: Option<Costs>,
-    /// The host of each id, as the program says.
-    told: Hosts,
+    /// The host of each id, as the program has given it.
+    given_hosts: Hosts,
     /// Processors of this host.
     processors: NonZeroU32,
     /// IP addresses of this host, beside those of the loopback interface.
-    mine: Vec<IpAddr>,
+    own_ips: Vec<IpAddr>,
     state: Mutex<State>,
 }
 
 #[derive(Default, Debug)]
 struct State {
     /// Addresses of the ids that are on other hosts.
-    elsewhere: BTreeMap<Id, IpAddr>,
+    remote_ips: BTreeMap<Id, IpAddr>,
     /// The last choice. Most calls are like the one before.
     last: Option<Choice>,
 }
@@ -36,7 +36,7 @@ struct State {
 #[derive(Debug)]
 struct Choice {
     load: Load,
-    /// The ids as they were asked for, and in the order of the tree, if hosts count.
+    /// The requested ids, and the ids in the order of the tree, if hosts count.
     ids: Option<(IdList, IdList)>,
     tree: Tree,
 }
@@ -44,58 +44,60 @@ struct Choice {
 /// The host of an id.
 #[derive(Clone, Copy, Debug)]
 enum HostOf<'a> {
-    /// As far as is known, this one.
-    Here,
+    /// This host, as far as is known.
+    ThisHost,
+    /// The host at this address.
     At(IpAddr),
-    Told(&'a str),
+    /// The name that the program has given.
+    Given(&'a str),
 }
 
 impl HostOf<'_> {
-    /// A name that no other host has. Those of the program may have groups.
+    /// A unique name. Names of the program may contain groups.
     fn name(&self) -> String {
         match self {
-            HostOf::Here => "-".into(),
+            HostOf::ThisHost => "-".into(),
             HostOf::At(ip) => ip.to_string(),
-            HostOf::Told(host) => (*host).into(),
+            HostOf::Given(host) => (*host).into(),
         }
     }
 }
 
 impl AutoTree {
-    /// For the node `me`, which listens at this address.
+    /// Creates the chooser of node `me`, which listens at this address.
     pub(super) fn new(
-        (costs, told): (Option<Costs>, Option<Hosts>),
+        (costs, given_hosts): (Option<Costs>, Option<Hosts>),
         me: Id,
         address: Option<&Address>,
         peers: &Peers,
     ) -> AutoTree {
         let processors =
             std::thread::available_parallelism().ok().and_then(|it| NonZeroU32::try_from(it).ok());
-        let mine = [address.and_then(Address::remote_ip), peers.address(me).and_then(|it| it.remote_ip())];
+        let own_ips = [address.and_then(Address::remote_ip), peers.address(me).and_then(|it| it.remote_ip())];
         let auto = AutoTree {
             costs,
-            told: told.unwrap_or_default(),
+            given_hosts: given_hosts.unwrap_or_default(),
             processors: processors.unwrap_or(NonZeroU32::MIN),
-            mine: mine.into_iter().flatten().collect(),
+            own_ips: own_ips.into_iter().flatten().collect(),
             state: Mutex::default(),
         };
         peers.remote_ips().for_each(|(id, ip)| auto.note(id, Some(ip)));
         auto
     }
 
-    /// An id is reached at this address now, or is not known any more.
+    /// Records the address of an id, or that it has none.
     pub(super) fn learn(&self, id: Id, address: Option<&Address>) {
         self.note(id, address.and_then(Address::remote_ip));
     }
 
     fn note(&self, id: Id, ip: Option<IpAddr>) {
-        let elsewhere = ip.filter(|ip| !self.mine.contains(ip));
+        let remote_ip = ip.filter(|ip| !self.own_ips.contains(ip));
         let mut state = self.state();
-        let before = match elsewhere {
-            Some(ip) => state.elsewhere.insert(id, ip),
-            None => state.elsewhere.remove(&id),
+        let before = match remote_ip {
+            Some(ip) => state.remote_ips.insert(id, ip),
+            None => state.remote_ips.remove(&id),
         };
-        if before != elsewhere {
+        if before != remote_ip {
             state.last = None;
         }
     }
@@ -109,11 +111,11 @@ impl AutoTree {
         forward_first: bool,
         limits: &Limits,
     ) -> (Tree, IdList) {
-        // Lengths up to the next power of two have one tree.
+        // Lengths up to the next power of two share a tree.
         let bytes = (bytes as u64).checked_next_power_of_two().unwrap_or(u64::MAX);
         let load = Load { ids: ids.len(), bytes, forward_first };
         let mut state = self.state();
-        let scattered = !state.elsewhere.is_empty() || self.told.len() > 1;
+        let scattered = !state.remote_ips.is_empty() || self.given_hosts.len() > 1;
         let same = |last: &&Choice| {
             last.load == load && last.ids.as_ref().map_or(!scattered, |(asked, _)| *asked == ids)
         };
@@ -122,7 +124,7 @@ impl AutoTree {
             return (last.tree.clone(), ordered.unwrap_or(ids));
         }
         let (tree, ordered) = match scattered {
-            true => self.over_hosts(&state.elsewhere, &ids, &load, limits),
+            true => self.over_hosts(&state.remote_ips, &ids, &load, limits),
             false => (Tree::choose(&load, &self.costs().0, limits), ids.clone()),
         };
         let ids = scattered.then(|| (ids, ordered.clone()));
@@ -132,15 +134,15 @@ impl AutoTree {
 
     fn over_hosts(
         &self,
-        elsewhere: &BTreeMap<Id, IpAddr>,
+        remote_ips: &BTreeMap<Id, IpAddr>,
         ids: &IdList,
         load: &Load,
         limits: &Limits,
     ) -> (Tree, IdList) {
-        let host = |id: Id| match (self.told.host(id), elsewhere.get(&id)) {
-            (Some(told), _) => HostOf::Told(told),
+        let host = |id: Id| match (self.given_hosts.host(id), remote_ips.get(&id)) {
+            (Some(name), _) => HostOf::Given(name),
             (None, Some(ip)) => HostOf::At(*ip),
-            (None, None) => HostOf::Here,
+            (None, None) => HostOf::ThisHost,
         };
         let named: Hosts = ids.iter().map(|id| (id, host(id).name())).collect();
         let (on_host, between) = self.costs();
@@ -150,7 +152,7 @@ impl AutoTree {
         }
         let layout = named.layout(ids, &tree, limits).ok();
         let laid_out = layout.and_then(|layout| Some((layout.tree(), layout.apply(ids).ok()?)));
-        // Too many ids for a shape, or too many levels, have one tree over all.
+        // If there are too many ids for a shape, or too many levels, one tree covers all.
         laid_out.unwrap_or_else(|| (Tree::choose(load, &between, limits), ids.clone()))
     }
 
@@ -170,9 +172,9 @@ impl AutoTree {
 mod tests {
     use super::*;
 
-    fn auto(told: &str, peers: &str) -> AutoTree {
-        let (told, peers) = (Hosts::parse(told).unwrap(), peers.parse().unwrap());
-        AutoTree::new((None, Some(told)), 0, Some(&"10.0.0.1:7".parse().unwrap()), &peers)
+    fn auto(given_hosts: &str, peers: &str) -> AutoTree {
+        let (given_hosts, peers) = (Hosts::parse(given_hosts).unwrap(), peers.parse().unwrap());
+        AutoTree::new((None, Some(given_hosts)), 0, Some(&"10.0.0.1:7".parse().unwrap()), &peers)
     }
 
     fn chosen(auto: &AutoTree, ids: u32) -> (String, String) {
@@ -188,8 +190,8 @@ mod tests {
     fn ids_of_one_host_have_a_tree_for_it() {
         let here = auto("", "1 unix:@one\n2 127.0.0.1:9\n3 10.0.0.1:8\n");
         assert_eq!(chosen(&here, 4), is("flat", "0-3"));
-        let told = auto("0 a\n1 a\n2 a\n3 a\n", "1 10.0.0.2:7\n2 10.0.0.3:7\n3 10.0.0.4:7\n");
-        assert_eq!(chosen(&told, 4), is("flat", "0-3"), "what the program says counts");
+        let given = auto("0 a\n1 a\n2 a\n3 a\n", "1 10.0.0.2:7\n2 10.0.0.3:7\n3 10.0.0.4:7\n");
+        assert_eq!(chosen(&given, 4), is("flat", "0-3"), "the hosts that the program gives count");
     }
 
     /// A call enters each host once: the order of the ids follows the hosts.

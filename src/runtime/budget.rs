@@ -15,7 +15,7 @@ const READ_MIN: usize = 1 << 10;
 impl EventLoop {
     /// Whether this turn has exhausted its budget.
     #[inline(always)]
-    pub(super) fn has_done_enough(&self) -> bool {
+    pub(super) fn has_spent_budget(&self) -> bool {
         self.turn.done >= self.turn.budget
     }
 
@@ -40,9 +40,9 @@ impl EventLoop {
     pub(super) fn read_more(&mut self) {
         let mut keys = std::mem::take(&mut self.connections.unread);
         let mut read = 0;
-        while let Some(key) = keys.get(read).copied().filter(|_| !self.has_done_enough()) {
+        while let Some(key) = keys.get(read).copied().filter(|_| !self.has_spent_budget()) {
             read += 1;
-            self.connections.takes_up(key);
+            self.connections.clear_unread(key);
             self.read_link(key, true);
         }
         // Links that had no turn yet precede those that have more data.

@@ -24,7 +24,7 @@ use super::memory::Memory;
 use super::side::Side;
 use super::trust::Trust;
 use super::users::Users;
-use super::{LinkKind, Listener, Peers, Wait, near};
+use super::{LinkKind, Listener, Peers, Wait, same_host};
 use crate::chain::{self, Heartbeat};
 use crate::link::HIWATER;
 use crate::link::peering::{Identity, Peering, PrivateKey, Secret};
@@ -40,7 +40,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(10);
 /// Calls that the flight recorder keeps by default: the last moments of a busy node, and hours of a calm one.
 const RECORDED: usize = 2_048;
 
-/// Most calls that a flight recorder keeps: 96 MiB.
+/// Maximum number of calls that a flight recorder keeps: 96 MiB.
 const RECORDED_MAX: usize = 1 << 20;
 
 /// The settings of a node to be started.
@@ -268,8 +268,8 @@ impl Builder {
     }
 
     /// Sets the number of ended calls that the [flight recorder](super::Node::recorder) keeps: 2,048 by default, at
-    /// most 1,048,576; with 0 it records nothing. It reserves 96 bytes for each: 64 for the call, and 32 for two
-    /// answers of children.
+    /// most 1,048,576. With 0 it records nothing, and [`Metrics`](super::Metrics) count no calls and durations. It
+    /// reserves 96 bytes for each: 64 for the call, and 32 for two answers of children.
     pub fn recorder(mut self, calls: usize) -> Builder {
         self.config.recorded = calls.min(RECORDED_MAX);
         self
@@ -377,12 +377,12 @@ impl Builder {
             metrics: Arc::default(),
         });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
-        let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
+        let unix = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(same_host::listen);
         let keepalive = config.heartbeat.map(Keepalive::of);
         let (mine, users) = (address.clone(), Users::new(users));
         let local = ConnectOptions { kind: link, keepalive, mine, users, auto_tree };
         let registry = poll.registry().try_clone()?;
-        let listeners = listeners.chain(near).collect();
+        let listeners = listeners.chain(unix).collect();
         let job = job.or(peers.job()).unwrap_or_default();
         let identity = Identity { me: id, incarnation: config.incarnation, job, hiwater: HIWATER };
         let strictness = trust.strictness();
@@ -391,7 +391,7 @@ impl Builder {
         connections.traffic.metrics = side.metrics.clone();
         if let Some(network) = host {
             let wake = side.mailbox.clone();
-            let wake = Box::new(move || wake.delivered());
+            let wake = Box::new(move || wake.notify());
             connections.accepting.host = Some(Inbound::start(id, network, config.incarnation, wake)?);
         }
         let executor = Executor::new(&side, &workers, polled)?;

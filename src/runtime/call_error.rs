@@ -4,9 +4,9 @@ use std::fmt;
 
 use gpc_trees::{Id, IdList, IdsError};
 
-use super::by_id::ById;
 use super::functions_error::FunctionsError;
 use super::plan::Plan;
+use super::status_table::StatusTable;
 use crate::wire::frame::HEADER_MAX;
 use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
 
@@ -190,13 +190,13 @@ impl CallError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallFailure {
     failure: Failure,
-    by_id: ById,
+    status_table: StatusTable,
 }
 
 impl CallFailure {
     pub(super) fn new(plan: Plan, failure: Failure) -> CallFailure {
-        let by_id = ById::new(plan.ids, plan.asked, failure.coverage.clone());
-        CallFailure { failure, by_id }
+        let status_table = StatusTable::new(plan.ids, plan.asked, failure.coverage.clone());
+        CallFailure { failure, status_table }
     }
 
     /// The first cause, and the coverage.
@@ -222,33 +222,33 @@ impl CallFailure {
 
     /// The ids of the call, in tree order.
     pub fn ids(&self) -> &IdList {
-        self.by_id.ids()
+        self.status_table.ids()
     }
 
     /// The status of an id; `None` if it is not of the call. [`Status`] documents which ids are safe to call again.
     pub fn status(&self, id: Id) -> Option<Status> {
-        self.by_id.status(id)
+        self.status_table.status(id)
     }
 
     /// The ids that have executed, in the caller's order. Their replies are lost with the call.
     pub fn done(&self) -> IdList {
-        self.by_id.those(Status::Done)
+        self.status_table.ids_with(Status::Done)
     }
 
     /// The ids that the request surely never reached, in the caller's order: safe to call again. If the caller is not
     /// among them, a new call adds it, and it executes, unless it [only watches](super::Call::watch).
     pub fn never_reached(&self) -> IdList {
-        self.by_id.those(Status::Unreached)
+        self.status_table.ids_with(Status::Unreached)
     }
 
     /// The ids that may have executed, in the caller's order. To call them again is safe only if executing twice is.
     pub fn unknown(&self) -> IdList {
-        self.by_id.those(Status::Unknown)
+        self.status_table.ids_with(Status::Unknown)
     }
 
     /// The ids that have reported a failure, in the caller's order.
     pub fn failed(&self) -> IdList {
-        self.by_id.those(Status::Failed)
+        self.status_table.ids_with(Status::Failed)
     }
 }
 

@@ -19,12 +19,12 @@ use gpc_trees::Id;
 use super::call::Call;
 use super::call_error::CallError;
 use super::command::Command;
+use super::deadlock_check;
 use super::events::Events;
 use super::handle::CallHandle;
 use super::host::Host;
-use super::mailbox::Unsent;
+use super::mailbox::CommandError;
 use super::membership_error::{CHANGE_LIMIT, MembershipError};
-use super::waiting;
 
 /// Maximum time that [`Caller::call`] waits for a place in the queue of calls: a busy node frees one in milliseconds.
 pub const CALL_BLOCKS_MAX: Duration = Duration::from_secs(1);
@@ -152,7 +152,7 @@ pub(super) fn start(
     room: Duration,
 ) -> Result<CallHandle, CallError> {
     let (start, plan) = host.prepared(call, left)?;
-    let drives = waiting::is_driving() || host.mailbox().waiters.is_driver();
+    let drives = deadlock_check::is_driving() || host.mailbox().waiters.is_driver();
     CallHandle::submit(host.mailbox(), start, plan, if drives { Duration::ZERO } else { room })
 }
 
@@ -190,8 +190,8 @@ impl Future for Calling {
             Err(unsent) => {
                 handle.detach();
                 match unsent {
-                    Unsent::Full => Poll::Pending,
-                    Unsent::Ended => Poll::Ready(Err(CallError::Ended)),
+                    CommandError::Full => Poll::Pending,
+                    CommandError::Ended => Poll::Ready(Err(CallError::Ended)),
                 }
             }
         }
@@ -204,7 +204,7 @@ mod tests {
     use crate::runtime::Node;
 
     #[test]
-    fn a_caller_of_a_function_has_what_is_left_of_its_time() {
+    fn a_caller_of_a_function_has_the_rest_of_its_time_limit() {
         let node = Node::builder(3).polled().unwrap();
         let host = || node.event_loop().side.this.clone();
         let second = Duration::from_secs(1);

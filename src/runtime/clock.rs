@@ -6,32 +6,32 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::chain::Time;
 
-/// Counts from its creation. Within a turn the time is constant, unless something is due. A turn that needs no time
-/// does not read the clock, which costs a twentieth of a short call with cold caches.
+/// Returns the time since its creation. Within a turn the time is constant, unless something is due. A turn that needs
+/// no time does not read the clock, which would cost a twentieth of a short call with cold caches.
 #[derive(Debug)]
 pub(super) struct Clock {
     begun: Instant,
     /// The last time that was read.
-    said: Cell<Time>,
+    last_reading: Cell<Time>,
     /// Whether that time was read in this turn.
-    stands: Cell<bool>,
+    is_current: Cell<bool>,
 }
 
 impl Clock {
     /// Creates a clock whose zero is `begun`.
     pub(super) fn since(begun: Instant) -> Clock {
-        Clock { begun, said: Cell::default(), stands: Cell::new(false) }
+        Clock { begun, last_reading: Cell::default(), is_current: Cell::new(false) }
     }
 
     /// Reads the time, which becomes the time of this turn.
     pub(super) fn now(&self) -> Time {
         let now = self.reading();
-        self.said.set(now);
-        self.stands.set(true);
+        self.last_reading.set(now);
+        self.is_current.set(true);
         now
     }
 
-    /// Reads the time, and leaves that of this turn as it is: within a turn, limits of work hold.
+    /// Reads the time for a measurement, and leaves that of this turn unchanged.
     pub(super) fn reading(&self) -> Time {
         let since = self.begun.elapsed();
         Time::from_nanos(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
@@ -39,12 +39,12 @@ impl Clock {
 
     /// The time of this turn.
     pub(super) fn time(&self) -> Time {
-        if self.stands.get() { self.said.get() } else { self.now() }
+        if self.is_current.get() { self.last_reading.get() } else { self.now() }
     }
 
-    /// Invalidates the time of the turn: a turn begins, or the node has slept.
-    pub(super) fn go_on(&self) {
-        self.stands.set(false);
+    /// Makes the next query read the clock: a turn begins, or the node has slept.
+    pub(super) fn invalidate(&self) {
+        self.is_current.set(false);
     }
 }
 

@@ -14,7 +14,7 @@ use super::events::Listener;
 use crate::chain::{Progress, Recording, Start};
 use crate::channel::Sender;
 
-/// A command.
+/// A command. Those that are seldom sent are in boxes: the start of a call is moved in and out of queues.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Start a call; complete `completion` when it ends.
@@ -22,18 +22,18 @@ pub(super) enum Command {
     /// Report for each of these calls the classes of workers that it still needs here, one bit for each class.
     NeedsWorkers { tickets: Vec<u64>, answer: Sender<Vec<u64>> },
     /// Open the missing links to these ids, and report the ids whose links are not up.
-    Meet { ids: IdList, answer: Sender<Absent> },
+    OpenLinks { ids: IdList, answer: Sender<Absent> },
     /// Use this address of a peer from now on.
-    Learn(Peer),
+    Learn(Box<Peer>),
     /// Use these addresses from now on.
     LearnAll(Vec<Peer>),
     /// Close the link to this id, and forget its address.
     Forget(Id),
     /// Learn or forget an id on behalf of a member, then send the reply.
-    Change { change: Change, answer: ChangeAnswer },
+    Change { change: Box<Change>, answer: ChangeAnswer },
     /// Report the known ids.
     Members { answer: Sender<Vec<Id>> },
-    /// Report what the flight recorder has.
+    /// Report the records of the flight recorder.
     Recorder { answer: Report },
     /// Report what a call that was started here waits for.
     Progress { ticket: u64, answer: Sender<Option<Progress>> },
@@ -46,7 +46,7 @@ pub(super) enum Command {
     Shutdown { limit: Duration },
 }
 
-/// Passes what the flight recorder has to whoever asked.
+/// Passes the records of the flight recorder to the requester.
 pub(super) struct Report(pub(super) Box<dyn FnOnce(Recording) + Send>);
 
 impl fmt::Debug for Report {

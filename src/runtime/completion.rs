@@ -165,16 +165,10 @@ impl Completion {
         self.take_from(waker, State::next_reply)
     }
 
-    /// Waits for the next answer of a child, or the result. It ends with the call, which has a time limit.
-    pub(super) fn wait_for_reply(&self) -> NextReply {
-        let mut state = self.state();
-        loop {
-            if let Some(next) = state.next_reply() {
-                return next;
-            }
-            state.awaited = true;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Waits for the next answer of a child, or the result, at most `limit`. It ends with the call, which has a time
+    /// limit.
+    pub(super) fn wait_for_reply(&self, limit: Option<Duration>) -> Option<NextReply> {
+        self.wait_until(limit, State::next_reply)
     }
 
     /// Takes the result, if there is one; it can be taken once.
@@ -198,9 +192,16 @@ impl Completion {
 
     /// Waits for the result, at most `limit`.
     pub(super) fn wait(&self, limit: Option<Duration>) -> Option<CallEnd> {
+        self.wait_until(limit, |state| state.ended.take())
+    }
+
+    fn wait_until<T>(&self, limit: Option<Duration>, take: impl Fn(&mut State) -> Option<T>) -> Option<T> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
-        while state.ended.is_none() {
+        loop {
+            if let Some(taken) = take(&mut state) {
+                return Some(taken);
+            }
             state.awaited = true;
             state = match until {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -213,7 +214,6 @@ impl Completion {
                 }
             };
         }
-        state.ended.take()
     }
 
     /// The state is plain data, valid after any panic.
@@ -232,7 +232,7 @@ pub(super) fn wake(task: Waker) {
 /// Runs the caller's code, which may panic, on a thread that must go on.
 fn run_continuation(continuation: Continuation, ended: CallEnd) {
     if catch_unwind(AssertUnwindSafe(|| continuation(ended))).is_err() {
-        error!("what was to go on at the end of a call panicked");
+        error!("the continuation of a call panicked");
     }
 }
 
@@ -291,12 +291,12 @@ mod tests {
                 completion.complete(None);
             }
             assert_eq!(ran.load(Ordering::SeqCst), 1);
-            assert!(completion.take().is_none(), "nobody else gets it");
+            assert!(completion.take().is_none(), "it is taken once");
         }
     }
 
     #[test]
-    fn what_panics_at_the_end_of_a_call_ends_nothing_else() {
+    fn a_panic_at_the_end_of_a_call_ends_nothing_else() {
         struct Panics;
         impl Wake for Panics {
             fn wake(self: Arc<Self>) {

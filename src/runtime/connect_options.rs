@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::auto_tree::AutoTree;
 use super::users::Users;
-use super::{LinkKind, near};
+use super::{LinkKind, same_host};
 use crate::transport::{Address, Keepalive, Socket};
 
 /// Options of a node's connections to peers.
@@ -28,7 +28,7 @@ impl ConnectOptions {
     pub(super) fn connect(&self, to: &Address, permitted: Result<(), &'static str>) -> io::Result<Socket> {
         let rings = self.kind == LinkKind::Shm;
         if self.kind != LinkKind::Tcp
-            && let Some(socket) = near::connect(to, self.mine.as_ref(), rings, &self.users)
+            && let Some(socket) = same_host::connect(to, self.mine.as_ref(), rings, &self.users)
         {
             return Ok(socket);
         }

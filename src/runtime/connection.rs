@@ -9,56 +9,56 @@ use gpc_trees::Tree;
 use smallvec::SmallVec;
 
 use super::loop_metrics::LoopMetrics;
+use crate::branch_hint::unlikely;
 use crate::chain::Time;
-use crate::hint::unlikely;
-use crate::link::{Context, Event, Handover, HasLink, Link, Phase, Room};
+use crate::link::{Context, DescriptorRoom, DescriptorSender, Event, HasLink, Link, Phase};
 use crate::transport::{ByteStream as _, Descriptors, Extents, SharedMemory as _, Socket};
 use crate::wire::CallId;
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
 use crate::wire::message::{Classes, Merging};
 
-/// Bytes read from one connection before the others get their turn.
+/// Maximum number of bytes read from one connection before others are served.
 pub(super) const READ_BUDGET: usize = 1 << 20;
 
-/// Messages taken from one connection before the others get their turn, apart from those of the last read: some
+/// Maximum number of messages taken from one connection before others are served, without those of the last read: some
 /// milliseconds of work.
 pub(super) const MESSAGES_MAX: usize = 1 << 12;
 
-/// Bytes read or written at once that leave next to no room behind.
-pub(super) const MUCH: usize = 4 << 10;
+/// Size of a read or write from which on buffers grow that an idle node should release.
+pub(super) const LARGE_IO: usize = 4 << 10;
 
-/// Bytes read behind a segment that is passing: the head of the next one, and small messages between the two. What it
-/// reads of the next segment's bytes is copied.
-const BEHIND: usize = 4 << 10;
+/// Bytes read behind a segment of long data: the head of the next one, and small messages between them. Bytes of the
+/// next segment that this includes are copied.
+const READ_AHEAD: usize = 4 << 10;
 
-/// Gather writes on one connection before the others get their turn.
+/// Maximum number of gather writes on one connection before others are served.
 const WRITE_BUDGET: usize = 16;
 
-/// Bytes handed over by descriptor on one connection before the others get their turn: about a millisecond if they have
-/// to be copied before.
-const HANDED_BUDGET: usize = WINDOW as usize;
+/// Maximum number of bytes passed by descriptor on one connection before others are served: about a millisecond if they
+/// must be copied first.
+const DESCRIPTOR_BUDGET: usize = WINDOW as usize;
 
-/// What became of reading or writing.
+/// Result of reading from or writing to a connection.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// All that can be done now is done.
+    /// No more bytes can be read or written now.
     Waiting,
-    /// There is more, but it is the others' turn.
+    /// There is more, but other connections are served first.
     More,
     /// The connection has ended.
     Closed(String),
-    /// The peer does not read, and too much waits for it.
+    /// The peer does not read, and too many bytes wait for it.
     Stuck(String),
 }
 
-/// What has gone through all connections of a node.
+/// Traffic of all connections of a node.
 #[derive(Default, Debug)]
 pub(super) struct Traffic {
-    /// Whether a link has had more to write than small frames, or still has.
-    pub(super) flushed_long: bool,
-    /// Whether more has gone through than leaves next to nothing behind.
-    pub(super) much: bool,
+    /// Whether a link had more than small frames to write since the last flush, or sealed data are still retained.
+    pub(super) has_flushed_long: bool,
+    /// Whether buffers have grown that an idle node should release.
+    pub(super) has_grown_buffers: bool,
     pub(super) metrics: Arc<LoopMetrics>,
 }
 
@@ -67,28 +67,28 @@ pub(super) struct Traffic {
 pub(super) struct Connection {
     pub(super) socket: Socket,
     pub(super) link: Link,
-    /// Why nothing can be written any more. What the peer has sent before is still to be read.
+    /// Why writing has failed. Bytes that the peer sent before are still read.
     pub(super) unwritable: Option<String>,
-    /// The node's turn in which something came last.
+    /// The turn of the last received bytes.
     pub(super) used: u64,
-    /// Whether it is among the connections that have more to read than a turn allowed.
+    /// Whether it is queued because it has more bytes than one turn reads.
     pub(super) unread: bool,
-    /// Whether bytes wait for the peer to take those before them.
+    /// Whether queued bytes wait until the peer reads.
     pub(super) blocked: bool,
-    /// Of a connection through rings: whether the ring was full.
+    /// Whether the ring was full, if the connection uses rings.
     full: bool,
-    /// Of a connection that takes descriptors: whether some wait for the peer to take those before them.
-    handing_waits: bool,
-    /// Whether more has been written at once than leaves next to no room behind.
-    pub(super) much: bool,
-    /// Bytes that have been written and are not counted yet.
-    pub(super) wrote: u64,
-    /// Whether the system tells when the socket takes bytes again.
-    pub(super) told_of_room: bool,
+    /// Whether descriptors wait until the peer takes earlier ones.
+    is_passing_blocked: bool,
+    /// Whether a write was so large that buffers have grown.
+    pub(super) has_grown_buffers: bool,
+    /// Written bytes that the metrics do not include yet.
+    pub(super) uncounted_bytes: u64,
+    /// Whether epoll reports when the socket is writable.
+    pub(super) is_writable_watched: bool,
     /// The node's sealed memory.
     pub(super) extents: Extents,
-    /// Whether its rings are among those that the node looks at by itself.
-    pub(super) watched: bool,
+    /// Whether the node polls its rings.
+    pub(super) is_ring_polled: bool,
 }
 
 impl HasLink for Connection {
@@ -113,16 +113,16 @@ impl Connection {
             unread: false,
             blocked: false,
             full: false,
-            handing_waits: false,
-            much: false,
-            wrote: 0,
-            told_of_room: true,
+            is_passing_blocked: false,
+            has_grown_buffers: false,
+            uncounted_bytes: 0,
+            is_writable_watched: true,
             extents,
-            watched: false,
+            is_ring_polled: false,
         }
     }
 
-    /// Takes the next bytes, and the descriptors that they announce.
+    /// Decodes received bytes, and takes the descriptors that they announce.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -131,17 +131,21 @@ impl Connection {
     ) -> Result<(), FrameError> {
         match self.socket.descriptors() {
             Some(descriptors) => {
-                let beside = Beside { host, descriptors: RefCell::new(descriptors), extents: &self.extents };
+                let beside = ContextWithDescriptors {
+                    host,
+                    descriptors: RefCell::new(descriptors),
+                    extents: &self.extents,
+                };
                 self.link.inbox.feed(bytes, &beside, events)
             }
             None => self.link.inbox.feed(bytes, host, events),
         }
     }
 
-    /// Reads once: a segment that is passing goes to where it belongs, with a little behind it; everything else into
-    /// the buffer. Also returns how much there was room for.
+    /// Reads once: the bytes of an open segment into their body, all others into the buffer. Also returns the number of
+    /// bytes that there was memory for.
     pub(super) fn read_once(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
-        match unlikely(self.link.inbox.is_passing()) {
+        match unlikely(self.link.inbox.is_in_segment()) {
             true => self.read_segment(buffer),
             false => (self.socket.read(buffer), buffer.len()),
         }
@@ -149,56 +153,63 @@ impl Connection {
 
     #[inline(never)]
     fn read_segment(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
-        let Some(room) = self.link.inbox.room() else { return (self.socket.read(buffer), buffer.len()) };
-        let behind = buffer.len().min(BEHIND);
+        let Some(room) = self.link.inbox.read_buffer() else {
+            return (self.socket.read(buffer), buffer.len());
+        };
+        let behind = buffer.len().min(READ_AHEAD);
         let whole = room.len() + behind;
         let mut parts = [IoSliceMut::new(room), IoSliceMut::new(&mut buffer[..behind])];
         (self.socket.read_vectored(&mut parts), whole)
     }
 
-    /// Writes what is queued, if it is only small frames on a link that is up, over a socket that takes them all: then
-    /// nothing else is to be done. Otherwise [`flush`](Self::flush) is for what is left. An error ends the connection.
+    /// Fast path of a write: only small frames are queued, the link is up, and the socket takes all bytes. Returns
+    /// whether that is done; otherwise [`flush`](Self::flush) writes the rest. An error ends the connection.
     #[inline(always)]
     pub(super) fn flush_small(&mut self, traffic: &mut Traffic) -> io::Result<bool> {
         let link = &mut self.link;
-        let stands = matches!(link.phase, Phase::Up(_)) & link.leaves_credit_out();
+        let is_up = matches!(link.phase, Phase::Up(_)) & link.defers_credit();
         if unlikely(
-            !stands | self.blocked | self.told_of_room | link.heard | link.asks() | self.socket.is_polled(),
+            !is_up
+                | self.blocked
+                | self.is_writable_watched
+                | link.has_heartbeat
+                | link.is_pinging()
+                | self.socket.is_polled(),
         ) {
             return Ok(false);
         }
-        let Some(bytes) = link.outbox.only_small() else { return Ok(false) };
+        let Some(bytes) = link.outbox.small_bytes() else { return Ok(false) };
         match self.socket.write(bytes) {
             Ok(count) => {
-                traffic.much |= count > MUCH;
+                traffic.has_grown_buffers |= count > LARGE_IO;
                 traffic.metrics.written.add(count as u64);
-                Ok(link.outbox.small_written(count) && !self.socket.is_holding())
+                Ok(link.outbox.mark_small_written(count) && !self.socket.has_unsent_bytes())
             }
             Err(error) => again(error).map(|()| false),
         }
     }
 
-    /// The system has room for more bytes, which is a sign of life if bytes waited for it.
-    pub(super) fn made_room(&mut self, now: Time) {
+    /// Handles room in the socket. If bytes waited for it, it counts as a heartbeat.
+    pub(super) fn handle_room(&mut self, now: Time) {
         if !self.socket.is_polled() {
-            self.link.heard |= std::mem::take(&mut self.blocked);
+            self.link.has_heartbeat |= std::mem::take(&mut self.blocked);
         }
-        // What the socket itself holds comes first. The next write finds an error.
-        if self.socket.is_holding() && !matches!(self.write_held(), Ok(true)) {
+        // Bytes in the socket's own buffer are written first. The next write returns an error, if there is one.
+        if self.socket.has_unsent_bytes() && !matches!(self.write_held(), Ok(true)) {
             return;
         }
-        self.link.question_has_left();
+        self.link.confirm_ping_sent();
         self.continue_bulk(now);
     }
 
-    /// There is room for the next long data.
+    /// Continues with long data: there is room.
     fn continue_bulk(&mut self, now: Time) {
         if let Some(segment) = self.link.continue_bulk(now) {
             self.socket.prepare_for_bulk(segment);
         }
     }
 
-    /// Long data are about to be written.
+    /// Prepares to write long data.
     fn begin_bulk(&mut self, now: &impl Fn() -> Time) {
         let on_wire = !self.socket.is_polled();
         if let Some(segment) = self.link.begin_bulk(now, on_wire) {
@@ -206,108 +217,116 @@ impl Connection {
         }
     }
 
-    /// Nothing can be written now. Returns whether that is all for this time; false if long data need not wait, since
-    /// there is room.
-    fn waits(&mut self, now: &impl Fn() -> Time) -> bool {
-        let held = self.link.outbox.is_held() && !self.blocked;
+    /// Handles an outbox that has nothing to write now. Returns false if long data may continue, since there is room.
+    fn finish_writing(&mut self, now: &impl Fn() -> Time) -> bool {
+        let held = self.link.outbox.is_throttled() && !self.blocked;
         if held && self.socket.has_room() {
             self.continue_bulk(now());
             return false;
         }
         self.blocked |= held;
         if !self.blocked {
-            self.link.rest();
+            self.link.end_bulk();
         }
         true
     }
 
-    /// Writes what is queued, as one gather write if the socket takes it. The time is asked for if long data leave.
+    /// Writes queued frames, in one gather write if the socket takes them. Reads the clock only for long data.
     pub(super) fn flush(&mut self, now: impl Fn() -> Time) -> Progress {
         if self.link.outbox.is_streaming() {
             self.begin_bulk(&now);
         }
         let mut handed = 0;
         for _ in 0..WRITE_BUDGET {
-            if self.socket.is_holding() {
+            if self.socket.has_unsent_bytes() {
                 match self.write_held() {
                     Ok(true) => {}
                     Ok(false) => {
-                        return self.link.outbox.waits().map_or_else(Progress::Stuck, |()| Progress::Waiting);
+                        return self
+                            .link
+                            .outbox
+                            .charge_backlog()
+                            .map_or_else(Progress::Stuck, |()| Progress::Waiting);
                     }
                     Err(error) => return Progress::Closed(broken(&error)),
                 }
             }
             match self.prepare(&mut handed) {
                 Ok(true) => {}
-                Ok(false) if self.waits(&now) => return Progress::Waiting,
+                Ok(false) if self.finish_writing(&now) => return Progress::Waiting,
                 Ok(false) => continue,
                 Err(error) => return Progress::Closed(broken(&error)),
             }
-            self.link.acknowledge_beside();
+            self.link.piggyback_credit();
             match self.write_once() {
-                Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
+                Ok(0) => return Progress::Closed("the connection accepts no more bytes".into()),
                 Ok(count) => {
-                    self.much |= count > MUCH;
-                    self.wrote += count as u64;
+                    self.has_grown_buffers |= count > LARGE_IO;
+                    self.uncounted_bytes += count as u64;
                     self.written(count);
-                    if self.is_through() {
-                        self.link.rest();
+                    if self.is_flushed() {
+                        self.link.end_bulk();
                         return Progress::Waiting;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     (self.blocked, self.full) = (true, true);
-                    return self.link.outbox.waits().map_or_else(Progress::Stuck, |()| Progress::Waiting);
+                    return self
+                        .link
+                        .outbox
+                        .charge_backlog()
+                        .map_or_else(Progress::Stuck, |()| Progress::Waiting);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Progress::Closed(broken(&error)),
             }
-            if handed >= HANDED_BUDGET {
+            if handed >= DESCRIPTOR_BUDGET {
                 break;
             }
         }
         Progress::More
     }
 
-    /// The socket has taken this number of bytes.
+    /// Records that the socket has taken this number of bytes.
     fn written(&mut self, count: usize) {
-        self.link.written(count);
+        self.link.mark_written(count);
         if std::mem::take(&mut self.full) && self.socket.is_polled() {
-            // A full ring of a stopped process takes nothing. A socket takes a few bytes even if nothing has left it,
-            // and reports when something has.
-            (self.blocked, self.link.heard) = (false, true);
+            // The ring of a stopped process stays full, so a write after the ring was full is a heartbeat. A socket may
+            // take a few bytes although the peer has read none; epoll reports its room.
+            (self.blocked, self.link.has_heartbeat) = (false, true);
         }
-        if self.link.question_is_in_socket() {
-            self.await_question();
+        if self.link.is_ping_in_socket() {
+            self.check_ping_sent();
         }
     }
 
-    /// A heartbeat request may be in the socket now. The system knows, or tells later, whether it has left.
+    /// Checks whether a heartbeat request has left the socket; if not, epoll reports it later.
     #[cold]
-    fn await_question(&mut self) {
+    fn check_ping_sent(&mut self) {
         match self.socket.has_room() {
-            true => self.link.question_has_left(),
+            true => self.link.confirm_ping_sent(),
             false => self.blocked = true,
         }
     }
 
-    /// Prepares the next write; returns whether there is anything to write. Data that leave by descriptor have left by
-    /// then; `handed` counts their bytes.
+    /// Prepares the next write; returns whether there are bytes to write. Data by descriptor have left when it returns;
+    /// `handed` counts their bytes.
     fn prepare(&mut self, handed: &mut usize) -> io::Result<bool> {
-        // No small message leaves by descriptor, and none has to wait.
+        // Small messages never travel by descriptor, and need not wait.
         let bulk = self.link.outbox.is_streaming() || self.blocked;
         let descriptors = if bulk { self.socket.descriptors() } else { None };
-        let Some(descriptors) = descriptors else { return Ok(self.link.outbox.is_ready()) };
+        let Some(descriptors) = descriptors else { return Ok(self.link.outbox.prepare()) };
         let before = *handed;
-        let mut over = Over { descriptors, extents: &self.extents, handed, waits: false, broken: None };
-        let ready = self.link.outbox.is_ready_beside(&mut over);
-        let Over { descriptors, waits, broken, handed, .. } = over;
-        // Small messages find room in the ring while descriptors wait. The peer has taken some only if one of these has
-        // left.
+        let mut over =
+            PassingSender { descriptors, extents: &self.extents, handed, waits: false, broken: None };
+        let ready = self.link.outbox.prepare_with(&mut over);
+        let PassingSender { descriptors, waits, broken, handed, .. } = over;
+        // Small messages fit into the ring while descriptors wait. Only a passed descriptor shows that the peer has
+        // taken some.
         if *handed > before {
-            self.link.heard |= std::mem::take(&mut self.handing_waits);
+            self.link.has_heartbeat |= std::mem::take(&mut self.is_passing_blocked);
         }
-        self.handing_waits |= waits;
+        self.is_passing_blocked |= waits;
         if let Some(error) = broken {
             return Err(error);
         }
@@ -320,12 +339,12 @@ impl Connection {
         Ok(ready)
     }
 
-    /// Whether the system has all that was queued.
-    pub(super) fn is_through(&self) -> bool {
-        self.link.outbox.is_idle() && !self.socket.is_holding()
+    /// Whether all queued bytes have been written.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.link.outbox.is_idle() && !self.socket.has_unsent_bytes()
     }
 
-    /// Writes what the socket itself holds; returns false if the system does not take all of it now.
+    /// Writes the bytes in the socket's own buffer; returns false if some are left.
     #[cold]
     fn write_held(&mut self) -> io::Result<bool> {
         match self.socket.flush() {
@@ -345,7 +364,7 @@ impl Connection {
     }
 }
 
-/// Why a connection has ended, for people.
+/// Describes a connection error.
 pub(super) fn broken(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => {
@@ -355,7 +374,7 @@ pub(super) fn broken(error: &io::Error) -> String {
     }
 }
 
-/// What is no more than a reason to try again.
+/// Ignores errors after which the write is repeated.
 #[cold]
 fn again(error: io::Error) -> io::Result<()> {
     match error.kind() {
@@ -364,14 +383,14 @@ fn again(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// A link's surroundings, and the descriptors that come beside its bytes.
-struct Beside<'a> {
+/// The context of a link, with the descriptors that arrive beside its bytes.
+struct ContextWithDescriptors<'a> {
     host: &'a dyn Context,
     descriptors: RefCell<&'a mut dyn Descriptors>,
     extents: &'a Extents,
 }
 
-impl Context for Beside<'_> {
+impl Context for ContextWithDescriptors<'_> {
     fn tree(&self, id: u64) -> Option<Tree> {
         self.host.tree(id)
     }
@@ -406,28 +425,28 @@ impl Context for Beside<'_> {
     }
 }
 
-/// The way over which long data leave by descriptor.
-struct Over<'a> {
+/// Passes long data by descriptor.
+struct PassingSender<'a> {
     descriptors: &'a mut dyn Descriptors,
     extents: &'a Extents,
     handed: &'a mut usize,
-    /// Whether some wait for the peer to take those before them.
+    /// Whether descriptors wait until the peer takes earlier ones.
     waits: bool,
-    /// What is wrong with the link.
+    /// Error of the shared memory.
     broken: Option<io::Error>,
 }
 
-impl Handover for Over<'_> {
-    fn room(&mut self) -> Room {
+impl DescriptorSender for PassingSender<'_> {
+    fn room(&mut self) -> DescriptorRoom {
         match self.descriptors.find_room() {
-            Ok(true) => Room::Now,
+            Ok(true) => DescriptorRoom::Available,
             Ok(false) => {
                 self.waits = true;
-                Room::Later
+                DescriptorRoom::Full
             }
             Err(error) => {
                 self.broken = Some(error);
-                Room::Later
+                DescriptorRoom::Full
             }
         }
     }
@@ -436,7 +455,7 @@ impl Handover for Over<'_> {
         self.extents.seal(bytes)
     }
 
-    fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
+    fn send(&mut self, extent: &Extent, queued: usize) -> bool {
         let given = self.descriptors.hand_over(extent, queued);
         if given {
             *self.handed += extent.length();

@@ -1,5 +1,5 @@
-//! All connections of a node, with their sockets: accepts and opens them, reads and writes their bytes. What goes on
-//! which link, [`Links`] decides.
+//! All connections of a node, with their sockets: accepts, opens, reads and writes them. [`Links`] decides which bytes
+//! each link carries.
 //!
 //! Source: docs/wire.md, "HELLO" and "One link per pair".
 
@@ -18,63 +18,63 @@ use super::connection::{Connection, Progress, Traffic, broken};
 use super::descriptors::Descriptors;
 use super::events;
 use super::memory::Memory;
+use super::polled_rings::PolledRings;
 use super::refusals::Refusals;
-use super::watched::Watched;
-use crate::chain::{Time, ToChild};
-use crate::hint::{likely, unlikely};
+use crate::branch_hint::{likely, unlikely};
+use crate::chain::{ChildRequest, Time};
 use crate::link::peering::{LinkKey, Peering};
 use crate::link::{Event, Links, LinksOutput, Phase, UnsentRequests};
 use crate::transport::{Accepting, ByteStream as _, Extents, Inbound, SharedMemory as _};
 use crate::wire::Message;
 use crate::wire::body::Spare;
 
-/// The token of the listener; links have keys of their own, behind it.
+/// Token of the listener. It precedes the tokens of links.
 pub(super) const LISTENER: Token = Token(1);
 
-/// Bytes that one read asks for: a segment.
+/// Size of a read, in bytes: a segment.
 const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
 
-/// Where connections of peers come in.
+/// The listeners of a node.
 pub(super) struct Listening {
     pub(super) listeners: Vec<Accepting>,
     /// The network of the program, if the node has one.
     pub(super) host: Option<Arc<Inbound>>,
-    /// When connections are accepted that the system has reported already.
+    /// When to accept connections that epoll has already reported.
     pub(super) again: Option<Time>,
 }
 
 /// The connections of one node.
 pub(super) struct Connections {
-    /// The protocol on them.
+    /// The protocol state of all links.
     pub(super) links: Links<Peers, Connection>,
     pub(super) registry: Registry,
     pub(super) accepting: Listening,
-    /// Proofs that were answered when the turn began.
+    /// Number of answered proofs at the beginning of the turn.
     pub(super) proofs_before: u64,
     pub(super) refusals: Refusals,
-    /// Ids that are known by announcements of members alone; at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX).
+    /// Ids that are known only by announcements of members; at most [`ANNOUNCED_MAX`](super::ANNOUNCED_MAX).
     pub(super) announced: BTreeSet<Id>,
-    /// Who hears of links that come and go; nearly always nobody.
-    pub(super) listeners_of_events: Vec<events::Listener>,
+    /// Subscribers to events of links; usually none.
+    pub(super) event_listeners: Vec<events::Listener>,
     pub(super) traffic: Traffic,
-    /// Whether anything has been read since this was last looked at: the system does not report what polling finds.
+    /// Whether bytes were read since the last check. epoll does not report bytes that polling finds.
     pub(super) has_read: bool,
-    /// Links that had more to read than one turn allows.
+    /// Links with more bytes than one turn reads.
     pub(super) unread: Vec<LinkKey>,
-    /// Links whose shared memory has been in use since the node last slept: it polls them.
-    pub(super) watched: Watched,
-    /// How many links there may be.
+    /// The rings that this node polls.
+    pub(super) polled_rings: PolledRings,
+    /// The limits of file descriptors.
     pub(super) descriptors: Descriptors,
     /// Counts the node's turns.
     pub(super) turn: u64,
-    /// What to use between nodes of this host.
+    /// Options of connections to peers.
     pub(super) local: ConnectOptions,
     pub(super) buffer: Box<[u8]>,
-    /// The memory of the last long data, for the next.
+    /// Memory of the last long data, reused for the next.
     pub(super) spare: Spare,
-    /// What that, and all else that peers send, may take.
+    /// Memory budgets for data of peers.
     pub(super) memory: Memory,
-    /// Sealed memory for data of links that hand it over.
+    /// Sealed memory for data passed by descriptor.
     pub(super) extents: Extents,
     pub(super) events: Vec<Event>,
 }
@@ -97,11 +97,11 @@ impl Connections {
             proofs_before: 0,
             refusals: Refusals::default(),
             announced: BTreeSet::new(),
-            listeners_of_events: Vec::new(),
+            event_listeners: Vec::new(),
             traffic: Traffic::default(),
             has_read: false,
             unread: Vec::new(),
-            watched: Watched::default(),
+            polled_rings: PolledRings::default(),
             descriptors: Descriptors::new(),
             turn: 0,
             local,
@@ -113,15 +113,14 @@ impl Connections {
         })
     }
 
-    /// Whether something is left to do without waiting.
+    /// Whether there is work without waiting.
     pub(super) fn is_busy(&self) -> bool {
         let queued =
             !self.unread.is_empty() || !self.links.dirty.is_empty() || !self.links.arrivals.is_empty();
-        queued || self.links.stirred || self.is_short()
+        queued || self.links.has_stream_data || self.is_short()
     }
 
-    /// The only link, if a socket is all that it has: to read from it takes no longer than to ask the system which link
-    /// has something.
+    /// The only link of the node, if it uses a socket. Reading it takes no longer than a call of epoll.
     pub(super) fn lone_socket(&self) -> Option<LinkKey> {
         let (key, connection) = self.links.table.only()?;
         let plain = matches!(connection.link.phase, Phase::Up(_)) && !connection.socket.is_polled();
@@ -130,7 +129,7 @@ impl Connections {
 
     /// Whether every queued frame has been written.
     pub(super) fn is_drained(&self) -> bool {
-        self.links.table.values().all(Connection::is_through)
+        self.links.table.values().all(Connection::is_flushed)
     }
 
     /// Sends a message, opening a link first if there is none.
@@ -139,30 +138,30 @@ impl Connections {
         self.settle(now);
     }
 
-    /// Sends a request on the fast path to a child, whose frame its plan holds; by the general path where there is no
-    /// link, or no credit.
+    /// Sends a request on the fast path to a child. The plan of the call holds its frame. Without a link or credit, the
+    /// request takes the general path.
     #[inline(always)]
-    pub(super) fn relay(&mut self, now: Time, child: &ToChild<'_>) {
+    pub(super) fn relay(&mut self, now: Time, child: &ChildRequest<'_>) {
         self.links.relay(now, child);
         self.settle(now);
     }
 
-    /// Whether there is a link to a peer, or it is this node itself; where none is being opened either, one is. `None`
-    /// where nobody knows its address.
-    pub(super) fn meet(&mut self, now: Time, id: Id) -> Option<bool> {
-        let met = self.links.meet(id);
+    /// Whether the link to a peer is up, or the peer is this node; opens the link if it is missing. `None` if no
+    /// address is known.
+    pub(super) fn ensure_link(&mut self, now: Time, id: Id) -> Option<bool> {
+        let is_up = self.links.ensure_link(id);
         self.settle(now);
-        met
+        is_up
     }
 
-    /// Closes the link to a peer that sends no heartbeat. The chain knows already.
+    /// Closes the link to a peer that sends no heartbeat. The chain has already given the peer up.
     pub(super) fn abandon(&mut self, now: Time, peer: Id) {
         debug!(id = self.links.me, peer, "no heartbeat: the link is closed");
         self.links.abandon(now, peer);
         self.settle(now);
     }
 
-    /// Sends on the next link to a peer what the last one has not sent.
+    /// Sends the unsent requests of a lost link on the next link to the peer.
     pub(super) fn resend(&mut self, now: Time, peer: Id, unsent: Box<UnsentRequests>) {
         let calls = unsent.calls().len();
         debug!(id = self.links.me, peer, calls, "requests that have not left wait for another link");
@@ -170,13 +169,13 @@ impl Connections {
         self.settle(now);
     }
 
-    /// A connection has ended, by whatever side.
+    /// Closes a connection.
     pub(super) fn close(&mut self, now: Time, key: LinkKey, why: &str) {
         self.links.close(now, key, why);
         self.settle(now);
     }
 
-    /// Carries out what the links ask for.
+    /// Carries out the outputs of the links.
     #[inline(always)]
     pub(super) fn settle(&mut self, now: Time) {
         if unlikely(self.links.has_outputs()) {
@@ -197,54 +196,56 @@ impl Connections {
                     self.discard(key);
                 }
                 LinksOutput::Prepare(new_link) => self.establish(now, *new_link),
-                LinksOutput::Refused { key, why } => self.log_refusal(now, key, &why),
-                LinksOutput::Up { peer, incarnation } => self.tell_up(peer, incarnation),
+                LinksOutput::Rejected { key, why } => self.log_refusal(now, key, &why),
+                LinksOutput::Up { peer, incarnation } => self.report_up(peer, incarnation),
                 LinksOutput::Lost { peer, incarnation, loss, why } => {
-                    self.tell_lost(peer, incarnation, loss, &why);
+                    self.report_lost(peer, incarnation, loss, &why);
                 }
-                LinksOutput::Answered { key, peer } => self.confirm_old_run(now, key, peer),
+                LinksOutput::PongReceived { key, peer } => self.confirm_old_run(now, key, peer),
                 LinksOutput::Pause { key, length } => self.allow_pause(key, length),
             }
         }
     }
 
-    /// Writes what is queued on any link, one gather write each.
+    /// Writes the queued frames of all links, in one gather write each.
     #[inline(always)]
     pub(super) fn flush(&mut self, clock: &Clock) {
         self.flush_dirty(clock);
-        if unlikely(std::mem::take(&mut self.traffic.flushed_long) || !self.links.granting.is_empty()) {
+        if unlikely(
+            std::mem::take(&mut self.traffic.has_flushed_long) || !self.links.window_grants.is_empty(),
+        ) {
             self.flush_further(clock);
         }
     }
 
-    /// What is to be seen to when not only small frames have left.
+    /// Follows a flush that wrote long data: sends windows to senders of long data, and releases sealed memory.
     #[inline(never)]
     fn flush_further(&mut self, clock: &Clock) {
-        // What has left may make room for what comes.
-        if !self.links.granting.is_empty() && self.links.grant() {
+        // Written data free memory, so waiting senders may get a window.
+        if !self.links.window_grants.is_empty() && self.links.send_windows() {
             self.flush_dirty(clock);
         }
-        // What a link has sent is remembered for the others, as long as any sends.
-        if self.extents.is_held() {
-            self.links.forget_streamed();
+        // Sealed data are retained for other links while any link sends long data.
+        if self.extents.has_recent() {
+            self.links.prune_streaming();
             match self.links.is_streaming() {
-                false => self.extents.forget(),
-                true => self.traffic.flushed_long = true,
+                false => self.extents.release_recent(),
+                true => self.traffic.has_flushed_long = true,
             }
         }
     }
 
     #[inline(always)]
     fn flush_dirty(&mut self, clock: &Clock) {
-        if unlikely(std::mem::take(&mut self.links.stirred)) {
+        if unlikely(std::mem::take(&mut self.links.has_stream_data)) {
             self.links.mark_streaming();
         }
-        // What is marked meanwhile is for the next turn.
+        // Links that become dirty meanwhile are flushed in the next turn.
         let count = self.links.dirty.len();
         for place in 0..count {
             let key = self.links.dirty[place];
             let Some(connection) = self.links.table.get_mut(key) else { continue };
-            connection.link.marked = false;
+            connection.link.is_dirty = false;
             match connection.flush_small(&mut self.traffic) {
                 Ok(true) => {}
                 Ok(false) => self.flush_link(key, clock),
@@ -257,35 +258,35 @@ impl Connections {
         }
     }
 
-    /// Writes what is queued on a link, whatever it is, and sees to what comes of it.
+    /// Writes the queued frames of a link, and handles the result.
     #[inline(never)]
     fn flush_link(&mut self, key: LinkKey, clock: &Clock) {
-        self.traffic.flushed_long = true;
+        self.traffic.has_flushed_long = true;
         let Some(connection) = self.links.table.get_mut(key) else { return };
         if let Phase::Connecting(_) = connection.link.phase {
             return;
         }
         let mut progress = connection.flush(|| clock.now());
-        self.traffic.much |= std::mem::take(&mut connection.much);
-        self.traffic.metrics.written.add(std::mem::take(&mut connection.wrote));
-        let through = connection.is_through();
-        self.watched.watch(key, connection);
-        if let Err(error) = listen_for_room(&self.registry, key, connection) {
+        self.traffic.has_grown_buffers |= std::mem::take(&mut connection.has_grown_buffers);
+        self.traffic.metrics.written.add(std::mem::take(&mut connection.uncounted_bytes));
+        let through = connection.is_flushed();
+        self.polled_rings.add(key, connection);
+        if let Err(error) = watch_writable(&self.registry, key, connection) {
             progress = Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
         }
         let closing = connection.link.phase == Phase::Closing;
-        self.links.wrote(key);
+        self.links.finish_write(key);
         match progress {
             Progress::Waiting if closing && through => drop(self.discard(key)),
             Progress::Waiting => {}
-            Progress::More => self.links.note(key),
+            Progress::More => self.links.mark_dirty(key),
             Progress::Closed(why) => self.stop_writing(clock.time(), key, why),
-            // It may go on sending for ever.
+            // A peer that does not read may still send without end, so reading first is not safe.
             Progress::Stuck(why) => self.close(clock.time(), key, &why),
         }
     }
 
-    /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
+    /// Handles a failed write: bytes that the peer sent before are read first, then the link is closed.
     pub(super) fn stop_writing(&mut self, now: Time, key: LinkKey, why: String) {
         match self.links.table.get_mut(key) {
             Some(connection) if connection.link.phase != Phase::Closing => {
@@ -296,7 +297,7 @@ impl Connections {
         }
     }
 
-    /// Notes once that a link has more to read.
+    /// Queues a link that has more bytes to read.
     pub(super) fn read_later(&mut self, key: LinkKey) {
         if let Some(connection) = self.links.table.get_mut(key)
             && !std::mem::replace(&mut connection.unread, true)
@@ -305,20 +306,20 @@ impl Connections {
         }
     }
 
-    /// A link that had more to read has its turn.
-    pub(super) fn takes_up(&mut self, key: LinkKey) {
+    /// Records that a queued link is being read.
+    pub(super) fn clear_unread(&mut self, key: LinkKey) {
         if let Some(connection) = self.links.table.get_mut(key) {
             connection.unread = false;
         }
     }
 
-    /// Takes a connection out of the loop.
+    /// Removes a connection.
     pub(super) fn discard(&mut self, key: LinkKey) -> Option<Connection> {
         let mut connection = self.links.remove(key)?;
-        if connection.watched {
-            self.watched.drop_link(key);
+        if connection.is_ring_polled {
+            self.polled_rings.drop_link(key);
         }
-        // Closing the socket takes it out of the poll all the same.
+        // Closing the socket deregisters it even if this fails.
         if let Some(source) = connection.socket.source() {
             let _ = self.registry.deregister(source);
         }
@@ -326,22 +327,21 @@ impl Connections {
     }
 }
 
-pub(super) fn interest(told_of_room: bool) -> Interest {
-    if told_of_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
+pub(super) fn interest(is_writable_watched: bool) -> Interest {
+    if is_writable_watched { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
 }
 
-/// Has the system report when the peer has made room, as long as bytes wait for it, and no longer. A Unix socket
-/// reports it for everything that the peer reads, which would wake this node once for each message that it sends. TCP
-/// reports with everything that comes that there is room, too, so that who has read it already would learn of nothing
-/// else.
-fn listen_for_room(registry: &Registry, key: LinkKey, connection: &mut Connection) -> io::Result<()> {
-    if connection.socket.is_polled() || connection.told_of_room == connection.blocked {
+/// Makes epoll report room in the socket only while bytes wait for it. A Unix socket reports each read of the peer,
+/// which would wake this node for every message that it sends. A TCP socket reports room with each arrival, even if the
+/// arrived bytes have already been read.
+fn watch_writable(registry: &Registry, key: LinkKey, connection: &mut Connection) -> io::Result<()> {
+    if connection.socket.is_polled() || connection.is_writable_watched == connection.blocked {
         return Ok(());
     }
-    // Room that was made in between is said at once.
+    // Registering reports existing room at once.
     if let Some(source) = connection.socket.source() {
         registry.reregister(source, Token(key.0), interest(connection.blocked))?;
     }
-    connection.told_of_room = connection.blocked;
+    connection.is_writable_watched = connection.blocked;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! When a node's connections need attention though nothing comes.
+//! Deadlines of a node's connections.
 
 use super::connections::Connections;
 use crate::chain::{Time, sooner};
@@ -50,34 +50,34 @@ mod tests {
         node.progress(Duration::from_secs(60)).unwrap();
         let links = &mut node.event_loop_mut().connections;
         let key = links.links.table.iter().next().expect("it has connected").0;
-        assert_eq!(links.links.due.next(), None, "a hello is awaited elsewhere");
+        assert_eq!(links.links.deadlines.next(), None, "a hello is awaited elsewhere");
         for (until, soonest) in [(Some(at(5)), Some(at(5))), (Some(at(8)), Some(at(8))), (None, None)] {
-            links.links.give_until(key, until);
+            links.links.set_deadline(key, until);
             assert_eq!(
-                (links.links.due.next(), links.links.table.link(key).unwrap().deadline),
+                (links.links.deadlines.next(), links.links.table.link(key).unwrap().deadline),
                 (soonest, until)
             );
         }
-        links.links.give_until(key, Some(at(8)));
+        links.links.set_deadline(key, Some(at(8)));
         links.check_deadlines(at(7));
-        assert_eq!((links.links.table.len(), links.links.due.next()), (1, Some(at(8))));
+        assert_eq!((links.links.table.len(), links.links.deadlines.next()), (1, Some(at(8))));
         links.check_deadlines(at(8));
-        assert_eq!((links.links.table.len(), links.links.due.next()), (0, None));
+        assert_eq!((links.links.table.len(), links.links.deadlines.next()), (0, None));
         let _another = connect(&node);
         node.progress(Duration::from_secs(60)).unwrap();
         let links = &mut node.event_loop_mut().connections;
         let key = links.links.table.iter().next().expect("it has connected").0;
-        links.links.give_until(key, Some(at(9)));
-        links.links.due.add(at(7), DeadlineOwner::Request(key));
-        links.links.table.link_mut(key).unwrap().unfinished = Some(at(7));
+        links.links.set_deadline(key, Some(at(9)));
+        links.links.deadlines.add(at(7), DeadlineOwner::Request(key));
+        links.links.table.link_mut(key).unwrap().request_deadline = Some(at(7));
         assert!(links.discard(key).is_some());
-        assert_eq!(links.links.due.next(), None, "it takes its deadlines along");
+        assert_eq!(links.links.deadlines.next(), None, "it takes its deadlines along");
         // Nothing is set for a connection that is gone.
-        links.links.give_until(key, Some(at(9)));
-        assert_eq!(links.links.due.next(), None);
+        links.links.set_deadline(key, Some(at(9)));
+        assert_eq!(links.links.deadlines.next(), None);
     }
 
-    /// The system reports connections that wait once: if there was no descriptor for them, the node must come back.
+    /// epoll reports pending connections once. If no descriptor was free, the node must try again.
     #[test]
     fn accepting_is_resumed_when_its_pause_is_over() {
         let mut node = listens();

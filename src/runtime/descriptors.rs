@@ -25,13 +25,13 @@ pub(super) struct Descriptors {
     /// The limit of the process.
     pub(super) limit: u64,
     /// Number of links from which on strangers' links are closed for new ones.
-    pub(super) few: usize,
+    pub(super) soft_max: usize,
     /// Number of links from which on accepting pauses until links have been closed, if possible.
-    pub(super) most: usize,
+    pub(super) hard_max: usize,
     /// Whether links are to be closed at the end of the turn.
-    pub(super) short: bool,
+    pub(super) is_short: bool,
     /// Whether the system itself had no descriptor left.
-    pub(super) none_left: bool,
+    pub(super) is_exhausted: bool,
     /// No search for idle links before this time, since the last one found none.
     pub(super) full_until: Option<Time>,
     /// Peers to connect to once a descriptor is free.
@@ -43,10 +43,10 @@ impl Descriptors {
         let waiting = BTreeSet::new();
         let mut descriptors = Descriptors {
             limit: 0,
-            few: 0,
-            most: 0,
-            short: false,
-            none_left: false,
+            soft_max: 0,
+            hard_max: 0,
+            is_short: false,
+            is_exhausted: false,
             full_until: None,
             waiting,
         };
@@ -64,8 +64,8 @@ impl Descriptors {
         let reserve = OWN + limit / RESERVED_PART;
         let links = |count: u64| usize::try_from(count.max(LEAST)).unwrap_or(usize::MAX);
         self.limit = limit;
-        self.few = links(limit.saturating_sub(reserve));
-        self.most = links(limit.saturating_sub(reserve / 2));
+        self.soft_max = links(limit.saturating_sub(reserve));
+        self.hard_max = links(limit.saturating_sub(reserve / 2));
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         let mut descriptors = Descriptors::new();
         let few = |limit| {
             descriptors.divide(limit);
-            (descriptors.few, descriptors.most)
+            (descriptors.soft_max, descriptors.hard_max)
         };
         assert_eq!([1024, 64, 20, 0].map(few), [(880, 952), (40, 52), (4, 11), (4, 4)]);
     }

@@ -1,8 +1,8 @@
 //! The event loop: one thread that owns the chain's state and the links.
 //!
-//! A turn takes in what has happened (connections, bytes, results of functions, commands of the application, time),
-//! gives each to the chain as one input, carries out every output, and writes what was queued on each link in one
-//! gather write.
+//! One turn waits for events, reads links, takes results and commands, handles deadlines, and writes. Each event
+//! becomes one input of the chain, and each output of the chain is carried out. The frames queued on a link leave in
+//! one gather write.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,80 +21,80 @@ use super::command::Command;
 use super::completion::{SubtreeAnswer, Success};
 use super::connections::{Connections, LISTENER};
 use super::executor::Executor;
-use super::loop_state::{Idle, Looking, OwnCalls, Turn, UNBOUNDED};
+use super::loop_state::{Idle, OwnCalls, Polling, Turn, UNBOUNDED};
 use super::mailbox::{Mailbox, Slots};
 use super::readiness::Readiness;
 use super::short_jobs::ShortJobs;
 use super::side::Side;
 use super::wait::Wait;
+use crate::branch_hint::{likely, unlikely};
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
-use crate::hint::{likely, unlikely};
 use crate::link::peering::LinkKey;
-use crate::link::{Arrival, FIRST as FIRST_LINK, Lost, UnsentRequests};
-use crate::transport::Told;
+use crate::link::{Arrival, FIRST as FIRST_LINK, LostLink, UnsentRequests};
+use crate::transport::ConnectionEvent;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
-/// The token of the waker.
+/// Token of the waker.
 pub(super) const WAKER: Token = Token(0);
 
-/// The token of the link whose end is the node's end: behind the waker's and the listener's, before those of links.
+/// Token of the control link. It precedes the tokens of links.
 const CONTROL_LINK: Token = Token(2);
 
-/// Commands and results taken in one turn, before the links get theirs.
+/// Maximum number of commands and of results per turn, before links are served.
 pub(super) const MAIL_BUDGET: usize = 1024;
 
-/// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in
-/// flight two processes take three quarters of the time for it; where there are many children, who keep the cores busy
-/// as it is, it would only cost.
+/// Queued calls for each child from which on they are sent before the caller takes another outcome. With 64 calls in
+/// flight, two processes then take three quarters of the time. With many children the cores are busy anyway, and an
+/// extra turn only costs.
 const CALLS_PER_CHILD: usize = 16;
 
-/// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
+/// Longest sleep. It bounds the delay that a lost wake-up causes, and one turn in ten seconds costs nothing.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(10);
 
-/// How long the last frames may take to be written when the node ends.
+/// Time limit for writing the last frames when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// How a node ends.
+/// Life cycle of an event loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ending {
-    /// It does not.
-    No,
-    /// It takes no more calls, and waits for those in flight until then.
+enum LoopState {
+    /// Accepts calls.
+    Running,
+    /// Rejects new calls. Calls in flight have until this time to end.
     Finishing(Time),
-    /// Its last frames are being written, until then.
+    /// Writes the last frames, until this time.
     Draining(Time),
-    /// It has.
+    /// Has ended.
     Ended,
 }
 
-/// Everything that one node is at run time.
+/// The run-time state of one node.
 pub(super) struct EventLoop {
     pub(super) poll: Poll,
     pub(super) clock: Clock,
     pub(super) alarm: Alarm,
     pub(super) node: Node,
     pub(super) connections: Connections,
-    /// What callers and functions share with the loop.
+    /// State shared with callers and functions.
     pub(super) side: Arc<Side>,
     pub(super) executor: Executor,
     pub(super) short: ShortJobs,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
-    pub(super) looking: Looking,
+    pub(super) polling: Polling,
     pub(super) turn: Turn,
     pub(super) idle: Idle,
-    /// Inputs that carrying out outputs has brought about.
+    /// Inputs that follow from outputs of the chain.
     pub(super) inputs: VecDeque<Input>,
-    /// What the chain asks for; empty between its inputs.
+    /// Outputs of the chain; empty between its inputs.
     pub(super) outputs: Outputs,
     pub(super) calls: OwnCalls,
-    ending: Ending,
-    /// The node ends when the other end of this is closed. Nothing is read from it.
+    state: LoopState,
+    /// The node ends when the other end of this link is closed. Bytes on it are never read.
     control_link: Option<UnixStream>,
 }
 
-/// The parts of an event loop, as the builder makes them.
+/// Parts of an event loop, made by the builder.
 pub(super) struct Parts {
     pub(super) poll: Poll,
     pub(super) node: Node,
@@ -122,18 +122,18 @@ impl EventLoop {
             short: ShortJobs::default(),
             mailbox,
             slots,
-            looking: Looking::new(wait),
+            polling: Polling::new(wait),
             turn: Turn::default(),
             idle: Idle { busy_until: Time::default(), trims },
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
             calls: OwnCalls::default(),
-            ending: Ending::No,
+            state: LoopState::Running,
             control_link: None,
         })
     }
 
-    /// Ends the node, without a word to anybody, when the other end of this link is closed.
+    /// Makes the node end, without a goodbye to peers, when the other end of this link is closed.
     pub(super) fn end_with_control_link(
         &mut self,
         control_link: std::os::unix::net::UnixStream,
@@ -149,16 +149,15 @@ impl EventLoop {
         self.control_link.is_some()
     }
 
-    /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a
-    /// call has ended: who keeps many in flight and takes their outcomes one by one would else let the children wait
-    /// until all are taken, and they him after that.
+    /// Whether `waiting` queued calls should be sent before the caller takes another outcome. A caller that keeps many
+    /// calls in flight and takes their outcomes one by one would leave its children without work.
     pub(super) fn is_worth_a_turn(&self, waiting: usize) -> bool {
         self.calls.children > 0
             && waiting >= CALLS_PER_CHILD * self.calls.children
             && waiting >= self.calls.completions.len()
     }
 
-    /// Takes calls that whoever drives the loop has started.
+    /// Queues calls that the driver has started.
     pub(super) fn take_started(&mut self, started: &mut VecDeque<Command>) {
         match self.calls.started.is_empty() {
             true => std::mem::swap(&mut self.calls.started, started),
@@ -166,119 +165,128 @@ impl EventLoop {
         }
     }
 
-    /// Calls that are still to be started of those that [were](Self::take_started).
+    /// Number of [queued](Self::take_started) calls that have not started.
     pub(super) fn starting(&self) -> usize {
         self.calls.started.len()
     }
 
-    /// What time it is.
-    pub(super) fn ask_time(&self) -> Time {
+    /// Reads the clock.
+    pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ending == Ending::Ended
+        self.state == LoopState::Ended
     }
 
-    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do. Ends when about
-    /// `budget` things are done; says how many were.
+    /// Takes one turn. Sleeps up to `limit` if there is no work. The turn ends after about `budget` items. Returns the
+    /// number of items handled.
     #[inline(always)]
     pub(super) fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
         (self.turn.done, self.turn.budget) = (0, budget);
         self.wait(limit)?;
         self.connections.turn += 1;
         self.connections.proofs_before = self.connections.links.peering.proofs();
-        self.looking.awaits_more = false;
+        self.polling.expects_more = false;
         self.serve_links();
         self.turn.budget = budget;
         self.serve_mail();
-        if unlikely(self.turn.rang) {
+        if unlikely(self.turn.is_due) {
             self.check_deadlines();
         }
-        self.connections.flush(&self.clock);
-        self.take_in();
+        self.write();
         if unlikely(self.connections.is_short()) {
             self.make_room();
         }
-        if unlikely(self.ending != Ending::No) {
+        if unlikely(self.state != LoopState::Running) {
             self.end_if_due();
         }
         if unlikely(self.holds_memory()) {
             self.release_memory(self.clock.time());
         }
-        self.turn.rang = false;
+        self.turn.is_due = false;
         self.publish();
         Ok(self.turn.done)
     }
 
-    /// Publishes what the node holds, for metrics.
+    /// Times the last function, counts the ended calls, and writes the queued frames of all links.
+    #[inline(always)]
+    pub(super) fn write(&mut self) {
+        self.node.turn_ends(|| self.clock.reading());
+        self.connections.flush(&self.clock);
+        self.deliver_arrivals();
+    }
+
+    /// Updates the gauges of the metrics.
     #[inline]
     fn publish(&self) {
         let metrics = &self.connections.traffic.metrics;
         metrics.calls.set(self.node.calls() as u64);
         metrics.running.set(self.node.jobs_running() as u64);
-        metrics.waiting.set((self.node.functions_waiting() + self.short.waiting.len()) as u64);
+        // The first short request begins right after this turn.
+        let short = self.short.waiting.len().saturating_sub(usize::from(self.short.running.is_none()));
+        metrics.waiting.set((self.node.functions_waiting() + short) as u64);
     }
 
-    /// Descriptors are short: links that nobody uses are closed.
+    /// Closes idle links, since descriptors are short.
     #[cold]
     fn make_room(&mut self) {
         let now = self.clock.time();
         let involved = self.connections.may_find_room(now).then(|| self.node.involved());
         self.connections.make_room(now, involved.as_ref());
-        self.take_in();
+        self.deliver_arrivals();
     }
 
-    /// Whether the system has said anything but that time has passed.
+    /// Whether epoll has reported an event other than the alarm.
     pub(super) fn has_events(&self) -> bool {
-        match &self.looking.events {
+        match &self.polling.events {
             Some(events) => events.iter().any(|event| event.token() != ALARM),
             None => false,
         }
     }
 
     pub(super) fn has_mail(&self) -> bool {
-        self.mailbox.has_come()
+        self.mailbox.may_have_items()
     }
 
-    /// Whether there is something to do at once.
+    /// Whether there is work.
     pub(super) fn is_busy(&self) -> bool {
-        let functions = self.executor.has_due() || !self.short.waiting.is_empty();
+        let functions = self.executor.has_leader_job() || !self.short.waiting.is_empty();
         self.connections.is_busy() || self.has_mail() || !self.calls.started.is_empty() || functions
     }
 
-    /// When something is to be done though nothing comes.
+    /// The next deadline of the chain, the connections, idle memory, or the end of the node.
     #[inline(always)]
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let ending = match self.ending {
-            Ending::Finishing(at) | Ending::Draining(at) => Some(at),
-            Ending::No | Ending::Ended => None,
+        let state = match self.state {
+            LoopState::Finishing(at) | LoopState::Draining(at) => Some(at),
+            LoopState::Running | LoopState::Ended => None,
         };
         let memory = match unlikely(self.holds_memory()) {
             true => Some(self.memory_until()),
             false => None,
         };
-        sooner(sooner(self.node.next_deadline(), memory), sooner(self.connections.next_deadline(), ending))
+        sooner(sooner(self.node.next_deadline(), memory), sooner(self.connections.next_deadline(), state))
     }
 
-    /// Whether something is due. If not, sees to it that the node is woken for its next deadline, and now and then
-    /// without one.
+    /// Returns whether a deadline has passed. If not, sets the alarm for the next deadline, at the latest after
+    /// [`SLEEP_MAX`].
     #[inline(always)]
     pub(super) fn set_alarm_unless_due(&mut self) -> io::Result<bool> {
         let deadline = self.next_deadline();
-        if likely(self.alarm.rings_by(deadline)) {
+        if likely(self.alarm.expires_by(deadline)) {
             Ok(false)
         } else {
-            self.set_alarm_unless_due_anew(deadline)
+            self.reset_alarm_unless_due(deadline)
         }
     }
 
     #[cold]
-    fn set_alarm_unless_due_anew(&mut self, deadline: Option<Time>) -> io::Result<bool> {
+    fn reset_alarm_unless_due(&mut self, deadline: Option<Time>) -> io::Result<bool> {
         let now = self.clock.time();
-        // To wait for the alarm, whoever drives the node would have to come back for it.
-        self.turn.rang = deadline.is_some_and(|at| at <= now);
-        if self.turn.rang {
+        // The alarm could expire only in the next turn of the driver.
+        self.turn.is_due = deadline.is_some_and(|at| at <= now);
+        if self.turn.is_due {
             return Ok(true);
         }
         let latest = now.plus(SLEEP_MAX);
@@ -286,14 +294,14 @@ impl EventLoop {
         Ok(false)
     }
 
-    /// Does what is due.
+    /// Handles expired deadlines.
     #[cold]
     fn check_deadlines(&mut self) {
         self.turn.done += 1;
-        // The turn's time may be from before a look that saw the alarm.
+        // The time of the turn may precede the poll that reported the alarm.
         let now = self.clock.now();
         self.connections.check_deadlines(now);
-        self.take_in();
+        self.deliver_arrivals();
         if self.node.next_deadline().is_some_and(|at| at <= now) {
             self.apply(Input::Tick);
         }
@@ -304,7 +312,7 @@ impl EventLoop {
         if unlikely(self.turn.budget != UNBOUNDED) {
             self.begin_bounded();
         }
-        let Some(events) = self.looking.events.take() else { return };
+        let Some(events) = self.polling.events.take() else { return };
         for event in &events {
             let Token(key) = event.token();
             if unlikely(key < FIRST_LINK) {
@@ -315,71 +323,71 @@ impl EventLoop {
             if likely(self.connections.ready(&self.clock, key, readiness)) {
                 self.read_link(key, readiness.closed);
             }
-            self.take_in();
+            self.deliver_arrivals();
         }
-        self.looking.events = Some(events);
+        self.polling.events = Some(events);
         if unlikely(self.connections.has_rings()) {
             self.read_rings();
         }
         if unlikely(!self.connections.unread.is_empty()) {
             self.read_more();
         }
-        self.take_in();
+        self.deliver_arrivals();
     }
 
-    /// What the system says of anything but a link.
+    /// Handles events of the listener, the control link, the alarm and the waker.
     #[cold]
     fn serve_other(&mut self, event: &Event) {
         match event.token() {
             LISTENER => self.connections.accept(self.clock.time()),
-            CONTROL_LINK if event.is_read_closed() || event.is_error() => self.ending = Ending::Ended,
+            CONTROL_LINK if event.is_read_closed() || event.is_error() => self.state = LoopState::Ended,
             ALARM => {
-                self.alarm.rang();
-                self.turn.rang = true;
+                self.alarm.note_expired();
+                self.turn.is_due = true;
             }
             _ => {}
         }
     }
 
-    /// Reads from the rings in which something has come, and goes on writing where room was made.
+    /// Reads the rings that have bytes, and continues to write to rings that have room.
     fn read_rings(&mut self) {
-        // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the
-        // next turn.
+        // Terminates: reading one link adds no other to the polled rings. A ring that moves to an index that was
+        // already checked is read in the next turn.
         for place in 0.. {
-            match self.connections.look_at_ring(place) {
+            match self.connections.poll_ring(place) {
                 None => return,
                 Some((_, false)) => {}
                 Some((key, true)) => {
                     self.read_link(key, false);
-                    self.take_in();
+                    self.deliver_arrivals();
                 }
             }
         }
     }
 
-    /// Gives the chain what has come in on the links, which for calls on the fast path is nothing.
+    /// Delivers the queued arrivals of links to the chain. A call on the fast path causes none.
     #[inline]
-    pub(super) fn take_in(&mut self) {
+    pub(super) fn deliver_arrivals(&mut self) {
         if unlikely(!self.connections.links.arrivals.is_empty()) {
-            self.take_in_arrivals();
+            self.deliver_all_arrivals();
         }
     }
 
     #[inline(never)]
-    fn take_in_arrivals(&mut self) {
-        // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
+    fn deliver_all_arrivals(&mut self) {
+        // Terminates: an arrival causes a finite number of others, and no link is read meanwhile.
         while let Some(arrival) = self.connections.links.arrivals.pop_front() {
             self.turn.done += 1;
             let input = match arrival {
                 Arrival::Input(input) => input,
-                Arrival::Lost(Lost { unsent: Some(unsent), peer, .. })
-                    if self.loses_nothing(peer, &unsent) =>
+                Arrival::Lost(LostLink { unsent: Some(unsent), peer, .. })
+                    if self.can_resend(peer, &unsent) =>
                 {
                     self.connections.resend(self.clock.time(), peer, unsent);
                     continue;
                 }
-                Arrival::Lost(Lost { peer, kind, why, unreached, .. }) => {
-                    let unreached = self.connections.links.forget_since(peer) && unreached;
+                Arrival::Lost(LostLink { peer, kind, why, unreached, .. }) => {
+                    let unreached = self.connections.links.drop_pending(peer) && unreached;
                     self.calls.reasons.note(peer, &why);
                     Input::LinkLost { peer, kind, why, unreached }
                 }
@@ -388,12 +396,12 @@ impl EventLoop {
         }
     }
 
-    /// Whether all that a lost link was used for are requests of which no byte has left: then they wait for the next
-    /// link, and no call need fail.
+    /// Whether a lost link was used only for requests of which no byte has left. The next link sends them, and no call
+    /// fails.
     #[cold]
-    fn loses_nothing(&self, peer: Id, unsent: &UnsentRequests) -> bool {
+    fn can_resend(&self, peer: Id, unsent: &UnsentRequests) -> bool {
         self.connections.links.may_open(peer)
-            && self.node.is_involved_only_in(peer, &self.connections.links.calls_unsent(peer, unsent))
+            && self.node.is_involved_only_in(peer, &self.connections.links.unsent_calls(peer, unsent))
     }
 
     fn serve_mail(&mut self) {
@@ -414,8 +422,7 @@ impl EventLoop {
         }
     }
 
-    /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of
-    /// code that lies between two that run costs.
+    /// Cold path, kept out of line.
     #[inline(never)]
     fn open_mail(&mut self) {
         if unlikely(self.connections.accepting.host.is_some()) {
@@ -424,49 +431,52 @@ impl EventLoop {
         for _ in 0..self.share() {
             let Ok(input) = self.slots.results.try_recv() else { break };
             self.turn.done += 1;
-            self.executor.heed(&input);
+            self.executor.handle_result(&input);
             match input {
                 Input::Follow { ticket } => self.follow(ticket),
+                Input::GiveUp { ticket } => self.give_up(ticket),
                 input => self.apply(input),
             }
         }
-        // What is asked of calls that are still to be started comes behind them.
+        // Commands about calls that are still to be started follow their start.
         if self.calls.started.is_empty() {
             for _ in 0..self.share() {
                 let Ok(command) = self.slots.commands.try_recv() else { break };
                 self.turn.done += 1;
                 self.command(command);
             }
-            self.mailbox.made_room();
+            self.mailbox.wake_waiting_tasks();
         }
         if !self.slots.results.is_empty() || !self.slots.commands.is_empty() {
             self.mailbox.keep();
         }
     }
 
-    /// Takes what the program has delivered for links over its own network.
+    /// Handles the events of links over the network of the program.
     #[inline(never)]
     fn serve_host(&mut self) {
         let Some(host) = self.connections.accepting.host.clone() else { return };
-        host.say_farewells();
+        host.send_ends();
         self.connections.accept_from_host(self.clock.time());
-        for Told { token, readable, writable, ended } in host.news() {
+        for ConnectionEvent { token, readable, writable, ended } in host.take_events() {
             let key = LinkKey(token);
             let readiness = Readiness { readable, writable, closed: ended };
             if self.connections.ready(&self.clock, key, readiness) {
                 self.read_link(key, ended);
             }
-            self.take_in();
+            self.deliver_arrivals();
         }
     }
 
     fn command(&mut self, command: Command) {
         if !matches!(command, Command::Start { .. }) {
-            // It may be about one of them.
+            // The command may concern one of the calls that are still to be started.
             self.take_in_starts();
         }
         match command {
-            Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
+            Command::Start { completion, .. } if self.state != LoopState::Running => {
+                completion.complete(None)
+            }
             Command::Start { start, completion, .. } if completion.is_given_up() => {
                 completion.complete(Some(Err(self.node.given_up(&start))));
             }
@@ -477,62 +487,63 @@ impl EventLoop {
             }
             Command::NeedsWorkers { tickets, answer } => {
                 let needs = tickets.iter().map(|ticket| self.node.needs_workers(*ticket)).collect();
-                // Nobody may wait any more.
+                // The receiver may be gone.
                 let _ = answer.send(needs);
             }
-            // Whoever asks hears that the node has ended from the sender that is dropped.
-            Command::Meet { .. } if self.ending != Ending::No => {}
-            Command::Meet { ids, answer } => {
-                // Nobody may wait any more.
-                let _ = answer.send(self.meet(&ids));
+            // The dropped sender reports the end of the node.
+            Command::OpenLinks { .. } if self.state != LoopState::Running => {}
+            Command::OpenLinks { ids, answer } => {
+                // The receiver may be gone.
+                let _ = answer.send(self.open_links(&ids));
             }
-            Command::Learn(_) | Command::LearnAll(_) | Command::Forget(_) if self.ending != Ending::No => {}
+            Command::Learn(_) | Command::LearnAll(_) | Command::Forget(_)
+                if self.state != LoopState::Running => {}
             Command::Learn(peer) => {
-                self.connections.learn(self.clock.time(), peer);
-                // The chain hears of what that has lost before anything new goes to the peer.
-                self.take_in();
+                self.connections.learn(self.clock.time(), *peer);
+                // The chain processes lost links before it sends new messages to the peer.
+                self.deliver_arrivals();
             }
             Command::LearnAll(peers) => {
                 let now = self.clock.time();
                 peers.into_iter().for_each(|peer| self.connections.learn(now, peer));
-                self.take_in();
+                self.deliver_arrivals();
             }
             Command::Forget(id) => {
                 self.connections.forget(self.clock.time(), id);
                 self.calls.reasons.0.remove(&id);
-                self.take_in();
+                self.deliver_arrivals();
             }
-            Command::Change { change, answer } => self.change(change, answer),
-            // Nobody may wait any more.
+            Command::Change { change, answer } => self.change(*change, answer),
+            // The receiver may be gone.
             Command::Members { answer } => drop(answer.send(self.connections.members())),
             Command::Recorder { answer } => (answer.0)(self.recording()),
-            // Nobody may wait any more.
+            // The receiver may be gone.
             Command::Progress { ticket, answer } => drop(answer.send(self.progress(ticket))),
-            // Nobody may wait any more.
+            // The receiver may be gone.
             #[cfg(feature = "snapshot")]
             Command::Snapshot { answer } => drop(answer.send(self.snapshot())),
             Command::Listen(listener) => self.connections.listen(listener),
             Command::Shutdown { limit } => {
-                if self.ending == Ending::No {
+                if self.state == LoopState::Running {
                     self.node.close();
-                    self.ending = Ending::Finishing(self.clock.time().plus(limit));
+                    self.state = LoopState::Finishing(self.clock.time().plus(limit));
                 }
             }
         }
     }
 
-    /// The caller takes the replies of a call as they arrive.
+    /// Delivers the replies of a call to its caller as they arrive.
     #[cold]
     fn follow(&mut self, ticket: u64) {
         self.take_in_starts();
         if self.node.has_started(ticket) {
             self.apply(Input::Follow { ticket });
-        } else if self.calls.completions.contains_key(&ticket) {
+        } else if self.calls.completions.get(ticket).is_some() {
             self.calls.to_follow.push(ticket);
         }
     }
 
-    /// Continues with the calls that the chain did not know when their callers wanted to follow them.
+    /// Follows the calls that the chain did not know when their callers asked to follow them.
     #[cold]
     pub(super) fn follow_started(&mut self) {
         for ticket in std::mem::take(&mut self.calls.to_follow) {
@@ -540,13 +551,15 @@ impl EventLoop {
         }
     }
 
-    /// Gives the chain one input, carries out all its outputs, and goes on with what these bring about.
+    /// Passes one input to the chain, carries out its outputs, and continues with the inputs that follow. First it ends
+    /// the timing of the last function on the fast path, which must exclude the next function.
     pub(super) fn apply(&mut self, input: Input) {
+        self.node.times_last(|| self.clock.reading());
         self.node.input(self.clock.time(), input, &mut self.outputs);
         self.settle();
     }
 
-    /// Carries out what the chain asks for, and goes on with what that brings about.
+    /// Carries out the outputs of the chain, and continues with the inputs that follow.
     #[inline]
     pub(super) fn settle(&mut self) {
         if unlikely(!self.outputs.is_empty() | !self.inputs.is_empty()) {
@@ -556,7 +569,7 @@ impl EventLoop {
 
     #[inline(never)]
     fn settle_all(&mut self) {
-        // Ends: every input brings a call on, and a call has finitely many steps.
+        // Terminates: each input advances a call, and a call has a finite number of steps.
         loop {
             while let Some(output) = self.outputs.pop_front() {
                 self.carry_out(output);
@@ -572,22 +585,22 @@ impl EventLoop {
                 if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) =
                     &message
                 {
-                    self.connections.links.request_ended(to, *call);
+                    self.connections.links.end_request(to, *call);
                 }
                 self.connections.send(self.clock.time(), to, message);
             }
             Output::Run(job) => {
                 if let Some(ran) = self.executor.run(job) {
-                    // It has run in here, for however long.
-                    self.clock.go_on();
+                    // The function ran on this thread for an unknown time.
+                    self.clock.invalidate();
                     self.inputs.push_back(ran);
                 }
             }
             Output::Stopped(call) => self.executor.stop(call),
-            Output::Consumed { from } => self.connections.links.consumed(from),
+            Output::Consumed { from } => self.connections.links.consume_request(from),
             Output::Abandon { peer } => self.connections.abandon(self.clock.time(), peer),
             Output::ChildReply { ticket, group, reply, report } => {
-                if let Some(completion) = self.calls.completions.get(&ticket) {
+                if let Some(completion) = self.calls.completions.get(ticket) {
                     completion.child_answered(SubtreeAnswer { group, reply, report });
                 }
             }
@@ -597,7 +610,7 @@ impl EventLoop {
         }
     }
 
-    /// A call that was started here has ended.
+    /// Completes a call that was started here.
     pub(super) fn finish(
         &mut self,
         ticket: u64,
@@ -606,41 +619,42 @@ impl EventLoop {
         report: Option<Box<Report>>,
     ) {
         debug!(%call, done = result.is_ok(), "call ended");
-        if let Some(completion) = self.calls.completions.remove(&ticket) {
+        if let Some(completion) = self.calls.completions.remove(ticket) {
             completion.complete(Some(result.map(|reply| Success { reply, report })));
         }
     }
 
-    /// Whether no call is in flight here, or is about to be.
+    /// Whether no call is in flight or queued.
     fn is_idle(&self) -> bool {
         self.node.calls() == 0 && self.short.waiting.is_empty()
     }
 
-    /// Moves the end of the node on.
+    /// Advances the end of the node.
     #[cold]
     fn end_if_due(&mut self) {
         let now = self.clock.time();
-        if let Ending::Finishing(until) = self.ending
+        if let LoopState::Finishing(until) = self.state
             && (until <= now || (self.is_idle() && self.connections.is_drained()))
         {
-            self.connections.links.goodbye("the node was shut down");
+            self.connections.links.send_goodbyes("the node was shut down");
             self.connections.flush(&self.clock);
-            self.ending = Ending::Draining(now.plus(DRAIN_LIMIT));
+            self.state = LoopState::Draining(now.plus(DRAIN_LIMIT));
         }
-        if let Ending::Draining(until) = self.ending
+        if let LoopState::Draining(until) = self.state
             && (until <= now || self.connections.is_drained())
         {
-            self.ending = Ending::Ended;
+            self.state = LoopState::Ended;
         }
     }
 }
 
 impl Drop for EventLoop {
-    /// Whoever still waits is told that the node has ended.
+    /// Completes all waiting calls: the node has ended.
     fn drop(&mut self) {
         self.mailbox.close();
+        self.node.turn_ends(|| self.clock.reading());
         self.connections.accepting.host.iter().for_each(|host| host.end());
-        for completion in std::mem::take(&mut self.calls.completions).into_values() {
+        for completion in std::mem::take(&mut self.calls.completions).into_entries() {
             completion.complete(None);
         }
         for command in self.calls.started.drain(..).chain(self.slots.commands.try_iter()) {

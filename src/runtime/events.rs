@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_what_waits_is_kept() {
+    fn an_event_without_room_is_counted_and_queued_ones_are_kept() {
         let (events, listener) = Events::new();
         let all = EVENTS_MAX as Id + 10;
         assert!((0..all).all(|id| listener.tell(event(id))));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_by_an_event_and_by_the_end() {
+    fn a_waiting_thread_is_woken_by_an_event_and_by_the_end() {
         let (events, listener) = Events::new();
         assert_eq!(events.recv_within(Duration::from_millis(1)), Err(NoEvent::Yet));
         std::thread::scope(|scope| {
@@ -280,7 +280,7 @@ mod tests {
         })
     }
 
-    /// A wait that is not woken finds its event when its time is over.
+    /// A wait that is not woken finds its event only at its time limit.
     #[test]
     fn threads_that_sleep_are_woken_one_by_an_event_and_all_by_the_end() {
         let (events, listener) = Events::new();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_who_does_not_listen() {
+    fn a_dropped_receiver_gets_no_events() {
         let (events, listener) = Events::new();
         drop(events);
         assert!(!listener.tell(event(1)));

@@ -10,8 +10,9 @@ use std::thread;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
+use super::deadlock_check;
 use super::function_error;
-use super::functions::{Entry, Functions, Spot};
+use super::functions::{Entry, Functions, Inline};
 use super::functions_error::FunctionsError;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
@@ -19,9 +20,8 @@ use super::request::{ChildReply, Deferred, Request};
 use super::run::{LazyRun, Run};
 use super::side::Side;
 use super::stream::{resume, take};
-use super::waiting;
+use crate::branch_hint::unlikely;
 use crate::chain::{Input, Job, JobResult, Work};
-use crate::hint::unlikely;
 use crate::wire::{CallId, CauseKind, Reason};
 
 /// Runs the functions of one node.
@@ -30,41 +30,41 @@ pub(super) struct Executor {
     used: UsedFunctions,
     /// By class: the default workers, then those of the named executors.
     workers: Vec<Workers>,
-    /// The job that the driving thread runs outside its loop, at most one: it is one of the default workers.
-    due: Option<WorkerJob>,
-    /// Whether the driving thread runs default functions so.
+    /// The job that the leading thread runs outside its loop, at most one. It counts as one of the default workers.
+    leader_job: Option<WorkerJob>,
+    /// Whether the leading thread runs default functions.
     leads: bool,
     /// Functions that run on workers, and those that hold a token to reply with: at most one for each call in flight.
     runs: HashMap<CallId, Arc<Run>>,
 }
 
-/// The functions that have been used, so that a job takes no lock: a registered function never changes. At most as many
-/// as are registered.
+/// Cache of used functions, so that a job takes no lock: a registered function never changes. At most as many as are
+/// registered.
 #[derive(Default)]
 struct UsedFunctions {
     entries: Vec<(u64, Entry)>,
-    /// How often the driving thread's function of this place was long, one after the other; behind [`LONG`], how often
-    /// it went to a worker since.
+    /// For each entry, the number of consecutive long runs on the leading thread. From [`LONG_RUNS`] on, it counts the
+    /// runs on a worker since.
     long: Vec<u8>,
     places: HashMap<u64, usize, QuickHash>,
-    /// The index of the function that was used last: most calls have the same function as the call before.
+    /// Index of the last used function: most calls have the same function as the call before.
     last: usize,
-    /// That of the function that ran outside the loop last.
-    outside: usize,
+    /// Index of the function that the leading thread ran last.
+    leader_index: usize,
 }
 
 impl UsedFunctions {
-    /// Whether the last function is one for the driving thread: it was not long the last times, or that is some time
-    /// ago.
-    fn takes_outside(&mut self) -> bool {
+    /// Whether the leading thread should run the last used function: its recent runs were short, or long ago. Counts
+    /// the runs on a worker.
+    fn runs_on_leader(&mut self) -> bool {
         let Some(long) = self.long.get_mut(self.last) else { return true };
-        if *long >= LONG {
-            *long = if *long == LONG + LONG_RUNS { LONG - 1 } else { *long + 1 };
+        if *long >= LONG_RUNS {
+            *long = if *long == LONG_RUNS + WORKER_RUNS { LONG_RUNS - 1 } else { *long + 1 };
         }
-        *long < LONG
+        *long < LONG_RUNS
     }
 
-    /// The function of this handle; `None` if there is none.
+    /// The function of this handle; `None` if it is not registered.
     #[inline(always)]
     fn get(&mut self, functions: &Functions, handle: u64) -> Option<&Entry> {
         if unlikely(self.entries.get(self.last).is_none_or(|(last, _)| *last != handle)) {
@@ -115,11 +115,11 @@ impl Workers {
     }
 }
 
-/// A function that was long so often goes to a worker at once.
-const LONG: u8 = 2;
+/// Number of consecutive long runs from which on a function goes to a worker at once.
+const LONG_RUNS: u8 = 2;
 
-/// So many times, and then the driving thread tries it again.
-const LONG_RUNS: u8 = 64;
+/// Number of runs on a worker before the leading thread tries the function again.
+const WORKER_RUNS: u8 = 64;
 
 /// A job that does not run inside the loop.
 pub(super) struct WorkerJob {
@@ -141,61 +141,62 @@ impl Executor {
         let workers = workers.collect::<io::Result<Vec<Workers>>>()?;
         let leads = !matches!(workers.first(), Some(Workers::DrivingThread));
         let used = UsedFunctions::default();
-        Ok(Executor { side: side.clone(), used, workers, due: None, leads, runs: HashMap::new() })
+        Ok(Executor { side: side.clone(), used, workers, leader_job: None, leads, runs: HashMap::new() })
     }
 
     /// Returns the function of a handle if it qualifies for the fast path: it runs on this thread, and its reply is
     /// complete when it returns.
     #[inline(always)]
-    pub(super) fn on_the_spot(&mut self, handle: u64) -> Option<&Entry> {
+    pub(super) fn inline_entry(&mut self, handle: u64) -> Option<&Entry> {
         let on_driving_thread = matches!(self.workers.first(), Some(Workers::DrivingThread));
         let entry = self.used.get(&self.side.functions, handle)?;
-        let inline = match entry.spot {
-            Spot::Here => on_driving_thread,
-            Spot::Anywhere => true,
-            Spot::No => false,
+        let inline = match entry.inline {
+            Inline::OnDrivingThread => on_driving_thread,
+            Inline::Always => true,
+            Inline::Never => false,
         };
         inline.then_some(entry)
     }
 
-    /// Whether the driving thread may run one more default function outside the loop, behind `waiting` short requests.
-    /// If several functions may run at once, it runs one that is alone: others wait for what the loop brings.
+    /// Whether the leading thread may run one more default function outside the loop, behind `waiting` short requests.
+    /// If several functions may run at once, it runs one only while no other runs or waits: others need the loop.
     fn may_lead(&self, waiting: usize) -> bool {
         let one = self.workers.first().is_some_and(Workers::is_one);
-        self.leads && self.due.is_none() && (one || waiting == 0 && self.runs.is_empty())
+        self.leads && self.leader_job.is_none() && (one || waiting == 0 && self.runs.is_empty())
     }
 
-    /// Whether the driving thread is to run this function outside the loop, for a short request behind `waiting`
-    /// others.
-    pub(super) fn goes_outside(&mut self, handle: u64, waiting: usize) -> bool {
+    /// Whether the leading thread runs this function outside the loop, for a short request behind `waiting` others.
+    pub(super) fn runs_outside_loop(&mut self, handle: u64, waiting: usize) -> bool {
         let may_lead = self.may_lead(waiting);
         let entry = self.used.get(&self.side.functions, handle);
-        may_lead && entry.is_some_and(|entry| entry.spot == Spot::Here) && self.used.takes_outside()
+        may_lead
+            && entry.is_some_and(|entry| entry.inline == Inline::OnDrivingThread)
+            && self.used.runs_on_leader()
     }
 
-    /// Returns the function of a handle, which the driving thread runs outside the loop now.
-    pub(super) fn begin_outside(&mut self, handle: u64) -> Option<Entry> {
+    /// Returns the function of a handle for a run outside the loop.
+    pub(super) fn take_leader_function(&mut self, handle: u64) -> Option<Entry> {
         let entry = self.used.get(&self.side.functions, handle).cloned();
-        self.used.outside = self.used.last;
+        self.used.leader_index = self.used.last;
         entry
     }
 
-    /// A function that runs outside the loop goes on while the node does.
-    pub(super) fn overran(&mut self, call: CallId, run: Arc<Run>) {
+    /// Registers a function that continues while another thread drives the node.
+    pub(super) fn keep_running(&mut self, call: CallId, run: Arc<Run>) {
         self.runs.insert(call, run);
     }
 
-    /// Whether a job is to run outside the loop.
-    pub(super) fn has_due(&self) -> bool {
-        self.due.is_some()
+    /// Whether a job waits to run outside the loop.
+    pub(super) fn has_leader_job(&self) -> bool {
+        self.leader_job.is_some()
     }
 
-    /// The function that was used last.
-    pub(super) fn again(&self) -> Option<&Entry> {
+    /// The last used function.
+    pub(super) fn last_used(&self) -> Option<&Entry> {
         self.used.entries.get(self.used.last).map(|(_, entry)| entry)
     }
 
-    /// Stops the function of a call that is over here: it runs, or holds a token.
+    /// Stops the function of a call that has ended here: it runs, or holds a token.
     #[cold]
     pub(super) fn stop(&mut self, call: CallId) {
         if let Some(run) = self.runs.remove(&call) {
@@ -210,7 +211,7 @@ impl Executor {
     }
 
     /// Handles the result of a function that ran elsewhere, or the reply of its token.
-    pub(super) fn heed(&mut self, input: &Input) {
+    pub(super) fn handle_result(&mut self, input: &Input) {
         match input {
             Input::Ran { result: JobResult::Deferred, .. } => {}
             // If the function took a token and then failed, this notifies the token's holder. In all other cases the
@@ -221,63 +222,63 @@ impl Executor {
         }
     }
 
-    /// The job that is to run outside the loop, if there is one.
+    /// Takes the job that waits to run outside the loop.
     #[inline]
-    pub(super) fn take_due(&mut self) -> Option<WorkerJob> {
-        self.due.take()
+    pub(super) fn take_leader_job(&mut self) -> Option<WorkerJob> {
+        self.leader_job.take()
     }
 
-    /// The job is still to run outside the loop.
+    /// Returns a job that has not run.
     pub(super) fn put_back(&mut self, job: WorkerJob) {
-        self.due = Some(job);
+        self.leader_job = Some(job);
     }
 
-    /// The function that ran outside the loop last has returned in time.
-    pub(super) fn last_was_short(&mut self) {
-        if let Some(long) = self.used.long.get_mut(self.used.outside) {
+    /// Records that the last function on the leading thread returned in time.
+    pub(super) fn note_short_run(&mut self) {
+        if let Some(long) = self.used.long.get_mut(self.used.leader_index) {
             *long = 0;
         }
     }
 
-    /// It has not.
-    pub(super) fn last_was_long(&mut self) {
-        if let Some(long) = self.used.long.get_mut(self.used.outside) {
-            *long = long.saturating_add(1).min(LONG);
+    /// Records that the last function on the leading thread took too long.
+    pub(super) fn note_long_run(&mut self) {
+        if let Some(long) = self.used.long.get_mut(self.used.leader_index) {
+            *long = long.saturating_add(1).min(LONG_RUNS);
         }
     }
 
-    /// The driving thread runs no function outside the loop any more.
-    pub(super) fn leads_no_more(&mut self) {
+    /// From now on the leading thread runs no function outside the loop.
+    pub(super) fn stop_leading(&mut self) {
         self.leads = false;
     }
 
-    /// A job that was to run outside the loop runs on a worker.
+    /// Passes a job to a worker.
     pub(super) fn hand_to_worker(&mut self, WorkerJob { job, .. }: WorkerJob) {
-        // A worker's result comes by mail.
+        // The result of a worker arrives through the mailbox.
         let _ = self.run(job);
     }
 
     /// Runs a job, or passes it to a worker. Returns the result if there is one at once.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         let may_lead = self.may_lead(0);
-        let Executor { side, used, workers, due, runs, .. } = self;
-        // The function that was used last is this one from now on.
+        let Executor { side, used, workers, leader_job, runs, .. } = self;
+        // Makes this function the last used one.
         let _ = used.get(&side.functions, handle(&job));
-        let goes_outside = may_lead && used.takes_outside();
+        let runs_outside_loop = may_lead && used.runs_on_leader();
         let entry = used.entry(&side.functions, handle(&job));
         let class = match &entry {
             Ok(entry) => match side.executors.class(&entry.placement) {
                 Some(class) => class,
-                None => return Some(lacking(&entry.placement, &job)),
+                None => return Some(executor_missing(&entry.placement, &job)),
             },
             Err(_) => 0,
         };
         let inline = entry.as_ref().is_ok_and(|entry| entry.placement == Placement::Inline);
-        if class == 0 && !inline && goes_outside {
+        if class == 0 && !inline && runs_outside_loop {
             let run = Arc::<Run>::default();
             runs.insert(job.call, run.clone());
-            used.outside = used.last;
-            *due = Some(WorkerJob { job, run });
+            used.leader_index = used.last;
+            *leader_job = Some(WorkerJob { job, run });
             return None;
         }
         match workers.get_mut(usize::from(class)) {
@@ -349,7 +350,7 @@ fn failed(call: CallId, why: String) -> Input {
 
 /// The failure of a function whose executor this node lacks.
 #[cold]
-fn lacking(placement: &Placement, job: &Job) -> Input {
+fn executor_missing(placement: &Placement, job: &Job) -> Input {
     let Placement::Executor(name) = placement else {
         return failed(job.call, "it has no place to run".into());
     };
@@ -404,7 +405,7 @@ pub(super) fn on_worker(side: &Arc<Side>, class: u8, WorkerJob { job, run }: Wor
     let entry = side.functions.entry(number);
     let name = entry.as_ref().ok().map(|entry| entry.name.clone());
     let run = LazyRun::new(Some(run), may_defer(&job));
-    waiting::running(side.clone(), class, call, name, || {
+    deadlock_check::as_function(side.clone(), class, call, name, || {
         finish(entry.as_ref().map_err(Clone::clone), side, job, &run)
     })
 }

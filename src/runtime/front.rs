@@ -16,7 +16,7 @@ pub(super) struct Front {
 
 impl Front {
     pub(super) fn learns(&self, peer: Peer) -> Result<Command, MembershipError> {
-        self.is_other(peer.id).map(|()| Command::Learn(peer))
+        self.is_other(peer.id).map(|()| Command::Learn(Box::new(peer)))
     }
 
     pub(super) fn forgets(&self, id: Id) -> Result<Command, MembershipError> {

@@ -9,6 +9,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use gpc_trees::sorting::sort_by;
 use gpc_trees::{Id, Registered, Registry, SplitName, Tree, TreeName};
 use tracing::debug_span;
 
@@ -23,8 +24,8 @@ use super::quick_hash::QuickHash;
 use super::recorder_function;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, DataReceiver, Factory, Streaming};
+use crate::branch_hint::unlikely;
 use crate::chain::{JobResult, Reply};
-use crate::hint::unlikely;
 use crate::link::peering::Proof;
 use crate::reduce::Reduction;
 use crate::wire::message::{Classes, Merging};
@@ -52,33 +53,32 @@ pub enum Phase<'a> {
 pub(super) struct Entry {
     pub(super) name: Arc<str>,
     pub(super) placement: Placement,
-    pub(super) spot: Spot,
+    pub(super) inline: Inline,
     access: Access,
     merging: Merging,
     code: Code,
 }
 
-/// Whether a function may take the fast path, where its request was read. A restricted function may not: its requests
-/// are checked first.
+/// Where a function may run on the fast path. A restricted function may not: its requests are checked first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Spot {
+pub(super) enum Inline {
     /// Never.
-    No,
-    /// If the default workers are the thread that drives the node.
-    Here,
+    Never,
+    /// On nodes whose default workers are the thread that drives the node.
+    OnDrivingThread,
     /// On any node.
-    Anywhere,
+    Always,
 }
 
-impl Spot {
-    fn of(placement: &Placement, access: &Access, code: &Code) -> Spot {
+impl Inline {
+    fn of(placement: &Placement, access: &Access, code: &Code) -> Inline {
         // Their reply is complete when they return.
         let answers_at_its_end = matches!(code, Code::Func(_) | Code::Phased(_));
         match placement {
-            _ if !answers_at_its_end || *access != Access::Anyone => Spot::No,
-            Placement::Default => Spot::Here,
-            Placement::Inline => Spot::Anywhere,
-            Placement::Executor(_) => Spot::No,
+            _ if !answers_at_its_end || *access != Access::Anyone => Inline::Never,
+            Placement::Default => Inline::OnDrivingThread,
+            Placement::Inline => Inline::Always,
+            Placement::Executor(_) => Inline::Never,
         }
     }
 }
@@ -135,10 +135,10 @@ impl Default for Tables {
         let entries = built_in.into_iter().map(|(name, code)| {
             let (placement, access, merging) = (Placement::Inline, Access::Anyone, Merging::default());
             let code = Code::Deferring(code);
-            (number(name), Entry { name: name.into(), placement, spot: Spot::No, access, merging, code })
+            let (name, inline) = (Arc::<str>::from(name), Inline::Never);
+            (number(&name), Entry { name, placement, inline, access, merging, code })
         });
-        let entries = entries.collect();
-        Tables { entries, trees: Registry::default() }
+        Tables { entries: entries.collect(), trees: Registry::default() }
     }
 }
 
@@ -177,7 +177,7 @@ impl Tables {
 #[derive(Clone, Default)]
 pub struct Functions {
     tables: Arc<RwLock<Tables>>,
-    /// Of the functions that are registered through this value.
+    /// Placement of the functions that are registered through this value.
     placement: Placement,
     access: Access,
 }
@@ -445,14 +445,14 @@ impl Functions {
                 .map(|entry| entry.name.to_string())
                 .collect()
         });
-        names.sort();
+        sort_by(&mut names, Ord::cmp);
         names
     }
 
     /// The names of the registered splits, in order.
     pub fn tree_names(&self) -> Vec<SplitName> {
         let mut names = self.read(|tables| tables.trees.names().cloned().collect::<Vec<_>>());
-        names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        sort_by(&mut names, |one, other| one.as_str().cmp(other.as_str()));
         names
     }
 
@@ -580,8 +580,8 @@ impl Functions {
             }
             Slot::Vacant(free) => {
                 let Functions { placement, access, .. } = self.clone();
-                let (spot, merging) = (Spot::of(&placement, &access, &code), Merging::default());
-                free.insert(Entry { name: name.into(), placement, spot, access, merging, code });
+                let (inline, merging) = (Inline::of(&placement, &access, &code), Merging::default());
+                free.insert(Entry { name: name.into(), placement, inline, access, merging, code });
                 Ok(())
             }
         })

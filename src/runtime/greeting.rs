@@ -71,7 +71,7 @@ impl Connections {
     pub(super) fn confirm_old_run(&mut self, now: Time, key: LinkKey, peer: Id) {
         // Bytes of a killed process may still be readable after its death: then the socket has ended behind them.
         if self.links.table.get(key).is_some_and(|connection| !connection.socket.is_ended()) {
-            self.links.confirm(now, peer);
+            self.links.confirm_alive(now, peer);
         }
     }
 
@@ -79,12 +79,12 @@ impl Connections {
     pub(super) fn establish(&mut self, now: Time, new_link: NewLink) {
         let NewLink { key, hello, accepted, rings, extents, session, proof } = new_link;
         let peer = hello.from;
-        if (rings && accepted || session.is_some()) && !self.all_has_left(key) {
+        if (rings && accepted || session.is_some()) && !self.flush_all(key) {
             let why = "the last bytes of its greeting cannot be written";
-            return self.links.fails_to_stand(now, key, peer, why);
+            return self.links.fail_setup(now, key, peer, why);
         }
         if !self.settle_rings(key, rings, extents) {
-            return self.links.fails_to_stand(now, key, peer, "it takes rings that nobody has offered");
+            return self.links.fail_setup(now, key, peer, "it accepts rings that were not offered");
         }
         if let Some(session) = session {
             self.links.table.change(key, |mut connection| {
@@ -101,13 +101,13 @@ impl Connections {
                 peer, "the user of the other process proves this link: secrets are not compared on one host"
             );
         }
-        self.links.stands(now, key, &hello, proof);
+        self.links.establish(now, key, &hello, proof);
     }
 
     /// Writes the queued bytes of a connection; returns false if they cannot all be sent at once.
-    fn all_has_left(&mut self, key: LinkKey) -> bool {
+    fn flush_all(&mut self, key: LinkKey) -> bool {
         let Some(connection) = self.links.table.get_mut(key) else { return false };
-        matches!(connection.flush(Time::default), Progress::Waiting) && connection.is_through()
+        matches!(connection.flush(Time::default), Progress::Waiting) && connection.is_flushed()
     }
 
     /// Decides after the hellos whether bytes go through the rings. Returns false if they should, but there are none.
@@ -118,9 +118,9 @@ impl Connections {
         }
         let settled = !rings || connection.socket.use_memory(extents);
         if connection.socket.descriptors().is_some() {
-            connection.extents.keep_place();
+            connection.extents.hold_reserve();
         }
-        self.watched.watch(key, connection);
+        self.polled_rings.add(key, connection);
         settled
     }
 
@@ -129,7 +129,7 @@ impl Connections {
         self.traffic.metrics.connections_refused.add(1);
         let Some(left_out) = self.refusals.count(now) else { return };
         let from =
-            self.links.table.get(key).map_or_else(String::new, |connection| connection.socket.whence());
+            self.links.table.get(key).map_or_else(String::new, |connection| connection.socket.peer_name());
         match left_out {
             0 => warn!(id = self.links.me, %from, why, "a connection is refused"),
             _ => {

@@ -1,8 +1,8 @@
-//! The guard of a process: a thread that notices when a function keeps a node's event loop from going on.
+//! The guard of a process: a thread that detects functions that keep the thread of an event loop for too long.
 //!
-//! The thread that drives a node also runs its default functions, see [`lead`](super::lead). Before each function it
-//! sets the timer of the node: one system call, which wakes no thread while functions are short, since the next
-//! function sets the timer again. If a timer expires, the guard has another thread take the loop. All nodes of a
+//! A leader also runs default functions, see [`leader_followers`](super::leader_followers). Before each function it
+//! sets the timer of the node. That is one system call, and wakes no thread while functions are short, since the next
+//! function sets the timer again. If a timer expires, the guard makes another thread take the loop over. All nodes of a
 //! process share one guard. It starts with the first function, sleeps while no function runs, and ends with the last
 //! node.
 
@@ -24,9 +24,9 @@ use tracing::error;
 /// Timers that expire at the same time, and are seen at once.
 const EVENTS: usize = 64;
 
-/// What is done when a timer expires.
+/// Handler of an expired timer.
 pub(super) trait Guarded: Send + Sync {
-    /// The timer has expired.
+    /// Handles the expiry.
     fn expired(self: Arc<Self>);
 }
 
@@ -43,17 +43,17 @@ struct Guard {
     waker: Waker,
     /// Whether no timer is left: the thread ends.
     ended: AtomicBool,
-    watched: Mutex<Watched>,
+    registrations: Mutex<Registrations>,
 }
 
 #[derive(Default)]
-struct Watched {
+struct Registrations {
     next: usize,
-    /// As many as there are nodes that have run functions.
+    /// One entry for each node that has run functions.
     by_token: HashMap<usize, Weak<dyn Guarded>>,
 }
 
-/// A timer that the guard watches.
+/// A timer registered with the guard.
 pub(super) struct Timer {
     timer: OwnedFd,
     token: usize,
@@ -61,21 +61,21 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Has the guard watch a timer, which is not set yet.
+    /// Registers a timer, which is not set, with the guard.
     ///
     /// # Errors
     /// The system's: no descriptors, no threads.
-    pub(super) fn watched(who: Weak<dyn Guarded>) -> io::Result<Timer> {
+    pub(super) fn register(who: Weak<dyn Guarded>) -> io::Result<Timer> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // Held until the guard has the timer, so that it does not end meanwhile.
+        // Held until the timer is registered, so that the guard does not end meanwhile.
         let mut running = running();
         let guard = guard(&mut running)?;
-        let mut watched = guard.watched();
-        let token = watched.next;
-        watched.next += 1;
-        watched.by_token.insert(token, who);
-        drop(watched);
+        let mut registrations = guard.registrations();
+        let token = registrations.next;
+        registrations.next += 1;
+        registrations.by_token.insert(token, who);
+        drop(registrations);
         drop(running);
         let timer = Timer { timer, token, guard };
         timer.guard.registry.register(
@@ -102,25 +102,25 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // Closing the timer takes it out of the poll all the same.
+        // Closing the timer deregisters it even if this fails.
         let _ = self.guard.registry.deregister(&mut SourceFd(&self.timer.as_raw_fd()));
         let mut running = running();
-        let mut watched = self.guard.watched();
-        watched.by_token.remove(&self.token);
-        if watched.by_token.is_empty() {
+        let mut registrations = self.guard.registrations();
+        registrations.by_token.remove(&self.token);
+        if registrations.by_token.is_empty() {
             running.take_if(|(_, guard)| Arc::ptr_eq(guard, &self.guard));
             self.guard.ended.store(true, Ordering::SeqCst);
             if let Err(error) = self.guard.waker.wake() {
-                error!(%error, "the guard of functions stays, though no node needs it");
+                error!(%error, "cannot stop the guard thread of functions");
             }
         }
     }
 }
 
 impl Guard {
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+    fn registrations(&self) -> MutexGuard<'_, Registrations> {
         // No code panics while it holds the lock.
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registrations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self, mut poll: Poll) {
@@ -128,12 +128,12 @@ impl Guard {
         while !self.ended.load(Ordering::SeqCst) {
             match poll.poll(&mut events, None) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return error!(%error, "the guard of functions broke off"),
+                Err(error) => return error!(%error, "the guard thread of functions failed"),
                 Ok(()) => {}
             }
             for event in &events {
                 let Token(token) = event.token();
-                let who = self.watched().by_token.get(&token).and_then(Weak::upgrade);
+                let who = self.registrations().by_token.get(&token).and_then(Weak::upgrade);
                 if let Some(who) = who {
                     who.expired();
                 }
@@ -160,7 +160,7 @@ fn guard(running: &mut Option<(u32, Arc<Guard>)>) -> io::Result<Arc<Guard>> {
         registry: poll.registry().try_clone()?,
         waker: Waker::new(poll.registry(), WAKER)?,
         ended: AtomicBool::new(false),
-        watched: Mutex::default(),
+        registrations: Mutex::default(),
     });
     let runs = made.clone();
     thread::Builder::new().name("gpc-guard".into()).spawn(move || runs.run(poll))?;
@@ -174,44 +174,44 @@ mod tests {
 
     use super::*;
 
-    struct Told(Mutex<Sender<u8>>, u8);
+    struct Notified(Mutex<Sender<u8>>, u8);
 
-    impl Guarded for Told {
+    impl Guarded for Notified {
         fn expired(self: Arc<Self>) {
             // The receiver may be gone at the end of a test.
             let _ = self.0.lock().unwrap().send(self.1);
         }
     }
 
-    fn told(name: u8) -> (Arc<Told>, Receiver<u8>) {
+    fn notified(name: u8) -> (Arc<Notified>, Receiver<u8>) {
         let (sender, receiver) = channel();
-        (Arc::new(Told(Mutex::new(sender), name)), receiver)
+        (Arc::new(Notified(Mutex::new(sender), name)), receiver)
     }
 
-    fn timer(who: &Arc<Told>) -> Timer {
-        let who: Weak<dyn Guarded> = Arc::<Told>::downgrade(who);
-        Timer::watched(who).unwrap()
+    fn timer(who: &Arc<Notified>) -> Timer {
+        let who: Weak<dyn Guarded> = Arc::<Notified>::downgrade(who);
+        Timer::register(who).unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(30);
 
     #[test]
-    fn each_node_is_told_of_its_own_timer_and_each_time_it_expires() {
-        let (sender, told) = channel();
-        let [one, two] = [1, 2].map(|name| Arc::new(Told(Mutex::new(sender.clone()), name)));
+    fn each_node_handles_each_expiry_of_its_own_timer() {
+        let (sender, notified) = channel();
+        let [one, two] = [1, 2].map(|name| Arc::new(Notified(Mutex::new(sender.clone()), name)));
         let (first, second) = (timer(&one), timer(&two));
         for _ in 0..3 {
             first.set(Duration::from_micros(100)).unwrap();
-            assert_eq!(told.recv_timeout(LONG), Ok(1));
+            assert_eq!(notified.recv_timeout(LONG), Ok(1));
             second.set(Duration::from_micros(1)).unwrap();
-            assert_eq!(told.recv_timeout(LONG), Ok(2));
+            assert_eq!(notified.recv_timeout(LONG), Ok(2));
         }
-        assert!(told.try_recv().is_err());
+        assert!(notified.try_recv().is_err());
     }
 
     #[test]
     fn a_timer_that_is_set_anew_expires_at_its_last_time_alone() {
-        let [(one, ones), (two, twos)] = [told(1), told(2)];
+        let [(one, ones), (two, twos)] = [notified(1), notified(2)];
         let (first, second) = (timer(&one), timer(&two));
         first.set(Duration::from_secs(3600)).unwrap();
         second.set(Duration::from_micros(100)).unwrap();
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_gone_is_not_told_and_leaves_nothing() {
-        let (one, ones) = told(1);
+    fn a_dropped_node_is_not_notified_and_leaves_nothing() {
+        let (one, ones) = notified(1);
         let first = timer(&one);
         let (token, guard) = (first.token, first.guard.clone());
-        assert!(guard.watched().by_token.contains_key(&token));
+        assert!(guard.registrations().by_token.contains_key(&token));
         first.set(Duration::from_millis(1)).unwrap();
         drop(first);
-        assert!(!guard.watched().by_token.contains_key(&token));
+        assert!(!guard.registrations().by_token.contains_key(&token));
         drop(one);
         assert!(ones.recv().is_err());
     }

@@ -12,14 +12,14 @@ use std::time::Duration;
 use super::call_error::{CallError, CallFailure};
 use super::command::Command;
 use super::completion::{CallEnd, Completion, NextReply};
-use super::mailbox::{Mailbox, Unsent};
+use super::deadlock_check;
+use super::mailbox::{CommandError, Mailbox};
 use super::outcome::Outcome;
 use super::plan::Plan;
-use super::waiting;
 use crate::chain::{Input, Progress, Start};
 use crate::channel::channel;
 
-/// How long the event loop may take to say what a call waits for: an inline function may keep it busy.
+/// How long the event loop may take to report what a call waits for: an inline function may keep it busy.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(5);
 
 /// A call in flight.
@@ -63,20 +63,20 @@ impl CallHandle {
     /// Creates the command that starts a prepared call, and the handle of the call.
     pub(super) fn of(
         mailbox: &Arc<Mailbox>,
-        start: Start,
+        start: Box<Start>,
         plan: Plan,
         polled: bool,
     ) -> (CallHandle, Command) {
         let ticket = mailbox.ticket();
         let completion = Arc::new(Completion::default());
-        let command = Command::Start { ticket, start: Box::new(start), completion: completion.clone() };
+        let command = Command::Start { ticket, start, completion: completion.clone() };
         (CallHandle { ticket, completion, mailbox: mailbox.clone(), plan: Some(plan), polled }, command)
     }
 
     /// Sends a prepared call to the event loop of another thread; waits up to `room` for a place in the queue.
     pub(super) fn submit(
         mailbox: &Arc<Mailbox>,
-        start: Start,
+        start: Box<Start>,
         plan: Plan,
         room: Duration,
     ) -> Result<CallHandle, CallError> {
@@ -86,8 +86,8 @@ impl CallHandle {
             Err(unsent) => {
                 handle.detach();
                 Err(match unsent {
-                    Unsent::Full => CallError::Busy,
-                    Unsent::Ended => CallError::Ended,
+                    CommandError::Full => CallError::Busy,
+                    CommandError::Ended => CallError::Ended,
                 })
             }
         }
@@ -112,10 +112,10 @@ impl CallHandle {
         self.wait_limited(Some(limit))
     }
 
-    /// What the call waits for at this node: its state and since when, the children in the tree that have not answered,
-    /// and which of them have not answered a heartbeat request. It sends nothing. `None` if the call has ended, on the
-    /// thread that drives the node, and on a polled node, whose
-    /// [`recorder`](super::PolledNode::recorder) has the same.
+    /// The state of the call at this node, and since when it lasts: the children in the tree that have not answered,
+    /// and those of them that have not answered a heartbeat request. It also has the id further down that the call
+    /// waits for, as last reported with heartbeats. It sends nothing. `None` if the call has ended, on the thread that
+    /// drives the node, and on a polled node, whose [`recorder`](super::PolledNode::recorder) has the same.
     ///
     /// ```
     /// use std::time::Duration;
@@ -140,7 +140,7 @@ impl CallHandle {
     /// ```
     pub fn progress(&self) -> Option<Progress> {
         // The thread that drives the node would wait for itself.
-        if self.polled || waiting::is_driving() || self.mailbox.waiters.is_driver() {
+        if self.polled || deadlock_check::is_driving() || self.mailbox.waiters.is_driver() {
             return None;
         }
         let ((answer, progress), ticket) = (channel(), self.ticket);
@@ -172,7 +172,7 @@ impl CallHandle {
             return None;
         }
         let (mailbox, plan) = (self.mailbox.clone(), self.plan.as_ref()?);
-        let ended = match waiting::begin(&mailbox, self.ticket, plan, limit) {
+        let ended = match deadlock_check::begin_wait(&mailbox, self.ticket, plan, limit) {
             Ok(waits) => {
                 let ended = self.completion.wait(limit);
                 drop(waits);
@@ -236,17 +236,17 @@ impl CallHandle {
         self.plan.is_some()
     }
 
-    /// Waits for the next answer of a child, or for the end of the call.
-    pub(super) fn wait_for_reply(&self) -> Result<NextReply, CallError> {
+    /// Waits for the next answer of a child, or for the end of the call, up to `limit`.
+    pub(super) fn wait_for_reply(&self, limit: Option<Duration>) -> Result<Option<NextReply>, CallError> {
         if let Some(next) = self.completion.next_reply() {
-            return Ok(next);
+            return Ok(Some(next));
         }
         if self.polled {
             return Err(CallError::NotDriven);
         }
         let plan = self.plan.as_ref().ok_or(CallError::Taken)?;
-        let waits = waiting::begin(&self.mailbox, self.ticket, plan, None)?;
-        let next = self.completion.wait_for_reply();
+        let waits = deadlock_check::begin_wait(&self.mailbox, self.ticket, plan, limit)?;
+        let next = self.completion.wait_for_reply(limit);
         drop(waits);
         Ok(next)
     }

@@ -38,7 +38,7 @@ pub(super) trait Host: fmt::Debug + Send + Sync + RefUnwindSafe {
     ///
     /// # Errors
     /// If the call is invalid.
-    fn prepared(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError>;
+    fn prepared(&self, call: Call, left: Option<Duration>) -> Result<(Box<Start>, Plan), CallError>;
 
     /// Returns a reference that does not keep the node alive.
     fn weak(&self) -> Weak<dyn Host>;

@@ -150,7 +150,7 @@ fn fresh_prefix() -> String {
 mod tests {
     use super::*;
 
-    /// On a host with only `::1`, every launch over TCP was refused: it could not listen at 127.0.0.1.
+    /// On a host with only `::1`, every launch over TCP failed: it could not listen at 127.0.0.1.
     #[test]
     fn the_loopback_address_is_one_that_can_be_bound() {
         let [four, six] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];

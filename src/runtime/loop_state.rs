@@ -1,7 +1,6 @@
-//! What the event loop remembers from turn to turn, by role: how it looks for what may come, what a turn has done, the
-//! calls of this node's own callers, and when it was last busy.
+//! State of the event loop between turns: its polling, the counters of a turn, this node's own calls, and idle memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,87 +9,88 @@ use mio::Events;
 use super::absent_peers::Reasons;
 use super::command::Command;
 use super::completion::Completion;
-use super::quick_hash::QuickHash;
 use super::wait::{PollPolicy, Wait};
 use crate::chain::Time;
+use crate::chain::tickets::Tickets;
+use crate::wire::short::KeyBuffer;
 
-/// Events taken from the system in one turn.
+/// Maximum number of epoll events per turn.
 pub(super) const EVENTS: usize = 1024;
 
 /// The budget of a turn without a limit.
 pub(super) const UNBOUNDED: usize = usize::MAX;
 
-/// How the loop looks for what may come, and sleeps.
-pub(super) struct Looking {
-    /// What the system has said; taken out while it is carried out.
+/// State of polling and sleeping.
+pub(super) struct Polling {
+    /// The last events of epoll; taken out while they are handled.
     pub(super) events: Option<Events>,
     pub(super) policy: PollPolicy,
-    /// When the system was last asked for events by one who looks at rings too.
-    pub(super) asked: Time,
-    /// How long after that it is to be asked again.
-    pub(super) ask_every: Duration,
-    /// The last short answer that came in this turn was not its call's last.
-    pub(super) awaits_more: bool,
-    /// Whether peers and other threads have been told that the node sleeps, by one who waits for its descriptor.
-    pub(super) armed: bool,
-    /// Whether a turn has begun with something to do since the node slept last: then more may come soon.
-    pub(super) active: bool,
-    /// How long the node has looked for what may come before the alarm rang: that is no reason to look anew.
-    pub(super) looked: Duration,
+    /// Time of the last call of epoll while polling.
+    pub(super) last_epoll: Time,
+    /// Minimum time from that call to the next one.
+    pub(super) epoll_interval: Duration,
+    /// Whether the last short answer of this turn was not the last of its call.
+    pub(super) expects_more: bool,
+    /// Whether the driver waits for the descriptor: peers and other threads wake it.
+    pub(super) is_armed: bool,
+    /// Whether a turn since the last sleep began with work: more may arrive soon.
+    pub(super) is_active: bool,
+    /// How long the node polled before the alarm expired. The next polling continues from there.
+    pub(super) polled_for: Duration,
 }
 
-impl Looking {
-    pub(super) fn new(wait: Wait) -> Looking {
-        Looking {
+impl Polling {
+    pub(super) fn new(wait: Wait) -> Polling {
+        Polling {
             events: Some(Events::with_capacity(EVENTS)),
             policy: PollPolicy::new(wait),
-            asked: Time::default(),
-            ask_every: Duration::ZERO,
-            awaits_more: false,
-            armed: false,
-            active: false,
-            looked: Duration::ZERO,
+            last_epoll: Time::default(),
+            epoll_interval: Duration::ZERO,
+            expects_more: false,
+            is_armed: false,
+            is_active: false,
+            polled_for: Duration::ZERO,
         }
     }
 }
 
-/// What a turn has done.
+/// Counters of a turn.
 pub(super) struct Turn {
-    /// Things done: what came on links, calls started, results of other threads, deadlines.
+    /// Handled items: messages, started calls, results of other threads, deadlines.
     pub(super) done: usize,
-    /// How many of them are enough.
+    /// Number of items after which the turn ends.
     pub(super) budget: usize,
-    /// Whether the alarm has rung, or need not, since something is due.
-    pub(super) rang: bool,
+    /// Whether a deadline has passed.
+    pub(super) is_due: bool,
 }
 
 impl Default for Turn {
     fn default() -> Turn {
-        Turn { done: 0, budget: UNBOUNDED, rang: false }
+        Turn { done: 0, budget: UNBOUNDED, is_due: false }
     }
 }
 
 /// The calls that start at this node.
 #[derive(Default)]
 pub(super) struct OwnCalls {
-    /// Calls to start that did not come by mail.
+    /// Calls of the driver, which did not pass the mailbox.
     pub(super) started: VecDeque<Command>,
-    /// Where their callers wait, by ticket.
-    pub(super) completions: HashMap<u64, Arc<Completion>, QuickHash>,
-    /// Why ids are absent that somebody waits for.
+    /// Completions of calls, by ticket.
+    pub(super) completions: Tickets<Arc<Completion>>,
+    /// Why awaited ids have no link.
     pub(super) reasons: Reasons,
-    /// Followed calls whose func runs outside the loop, before the chain knows them.
+    /// Followed calls that the chain does not know yet, since their func runs outside the loop.
     pub(super) to_follow: Vec<u64>,
-    /// Room for the ids of a call that starts.
-    pub(super) ids_room: Vec<u8>,
-    /// How many children the last call went to that was started on the fast path.
+    /// Buffer for the key of a call that starts.
+    pub(super) key_buffer: Option<Box<KeyBuffer>>,
+    /// Number of children of the last call that started here on the fast path.
     pub(super) children: usize,
 }
 
-/// When the node was busy, for the memory that it gives back.
+/// When an idle node releases memory.
 pub(super) struct Idle {
-    /// When something last came, or the system had something to say, of the turns while there is memory to give back.
+    /// Time of the last event, recorded only while there is memory to release.
     pub(super) busy_until: Time,
-    /// Whether free memory goes back to the system when the node is idle.
+    /// Whether an idle node returns free memory to the system.
     pub(super) trims: bool,
 }

@@ -32,9 +32,9 @@ pub(super) struct Mailbox {
     closed: AtomicBool,
     tickets: AtomicU64,
     /// Tasks that wait for a place in the queue of commands: as many as the application has.
-    crowd: Mutex<Vec<Task>>,
+    waiting_tasks: Mutex<Vec<Task>>,
     /// Whether there may be such tasks.
-    crowded: AtomicBool,
+    has_waiting_tasks: AtomicBool,
     /// The thread that drives the node, and its functions that wait for calls.
     pub(super) waiters: Waiters,
 }
@@ -48,7 +48,7 @@ pub(super) struct Slots {
 
 /// Why a command was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unsent {
+pub(super) enum CommandError {
     /// The queue stayed full.
     Full,
     /// The node has ended.
@@ -62,9 +62,20 @@ impl Mailbox {
         let (results, results_out) = unbounded();
         let (awake, full) = (AtomicBool::new(true), AtomicBool::new(false));
         let (closed, tickets) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (crowd, crowded, waiters) = (Mutex::default(), AtomicBool::new(false), Waiters::new(workers));
-        let mailbox =
-            Mailbox { commands, results, waker, awake, full, closed, tickets, crowd, crowded, waiters };
+        let (waiting_tasks, has_waiting_tasks, waiters) =
+            (Mutex::default(), AtomicBool::new(false), Waiters::new(workers));
+        let mailbox = Mailbox {
+            commands,
+            results,
+            waker,
+            awake,
+            full,
+            closed,
+            tickets,
+            waiting_tasks,
+            has_waiting_tasks,
+            waiters,
+        };
         (mailbox, Slots { commands: commands_out, results: results_out })
     }
 
@@ -74,60 +85,63 @@ impl Mailbox {
     }
 
     /// Queues a command; waits up to `limit` for a place.
-    pub(super) fn command(&self, command: Command, limit: Duration) -> Result<(), Unsent> {
+    pub(super) fn command(&self, command: Command, limit: Duration) -> Result<(), CommandError> {
         match self.commands.send_timeout(command, limit) {
             Ok(()) => self.sent(),
-            Err(SendTimeoutError::Timeout(_)) => Err(Unsent::Full),
-            Err(SendTimeoutError::Disconnected(_)) => Err(Unsent::Ended),
+            Err(SendTimeoutError::Timeout(_)) => Err(CommandError::Full),
+            Err(SendTimeoutError::Disconnected(_)) => Err(CommandError::Ended),
         }
     }
 
     /// Queues a command if there is a place; otherwise the task is woken when there is one.
-    pub(super) fn command_or_wake(&self, command: Command, task: &Task) -> Result<(), Unsent> {
+    pub(super) fn command_or_wake(&self, command: Command, task: &Task) -> Result<(), CommandError> {
         let command = match self.commands.try_send(command) {
             Ok(()) => return self.sent(),
-            Err(TrySendError::Disconnected(_)) => return Err(Unsent::Ended),
+            Err(TrySendError::Disconnected(_)) => return Err(CommandError::Ended),
             Err(TrySendError::Full(command)) => command,
         };
-        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        if !crowd.iter().any(|waits| waits.will_wake(task)) {
-            crowd.push(task.clone());
+        let mut waiting_tasks = self.waiting_tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting_tasks.iter().any(|waits| waits.will_wake(task)) {
+            waiting_tasks.push(task.clone());
         }
         // Either the loop sees this flag, or the attempt below sees the place that the loop has freed since.
-        self.crowded.store(true, Ordering::SeqCst);
-        drop(crowd);
+        self.has_waiting_tasks.store(true, Ordering::SeqCst);
+        drop(waiting_tasks);
         match self.commands.try_send(command) {
             Ok(()) => self.sent(),
-            Err(TrySendError::Disconnected(_)) => Err(Unsent::Ended),
+            Err(TrySendError::Disconnected(_)) => Err(CommandError::Ended),
             // The loop sets `closed` before its last check, and wakes no task after it. This load follows the store of
-            // `crowded`, so no task waits for ever.
-            Err(TrySendError::Full(_)) if self.closed.load(Ordering::SeqCst) => Err(Unsent::Ended),
-            Err(TrySendError::Full(_)) => Err(Unsent::Full),
+            // `has_waiting_tasks`, so no task waits for ever.
+            Err(TrySendError::Full(_)) if self.closed.load(Ordering::SeqCst) => Err(CommandError::Ended),
+            Err(TrySendError::Full(_)) => Err(CommandError::Full),
         }
     }
 
-    fn sent(&self) -> Result<(), Unsent> {
+    fn sent(&self) -> Result<(), CommandError> {
         // The command came after the last check, or the last check answered it: for the sender both mean that the node
         // has ended.
         if self.closed.load(Ordering::SeqCst) {
-            return Err(Unsent::Ended);
+            return Err(CommandError::Ended);
         }
         self.deliver();
         Ok(())
     }
 
     /// Wakes the tasks that wait, after the loop has freed places for commands.
-    pub(super) fn made_room(&self) {
-        if self.crowded.load(Ordering::SeqCst) && self.crowded.swap(false, Ordering::SeqCst) {
-            let crowd = std::mem::take(&mut *self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
-            crowd.into_iter().for_each(wake);
+    pub(super) fn wake_waiting_tasks(&self) {
+        if self.has_waiting_tasks.load(Ordering::SeqCst)
+            && self.has_waiting_tasks.swap(false, Ordering::SeqCst)
+        {
+            let waiting_tasks =
+                std::mem::take(&mut *self.waiting_tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            waiting_tasks.into_iter().for_each(wake);
         }
     }
 
     /// Number of tasks that wait for a place.
     #[cfg(feature = "snapshot")]
-    pub(super) fn crowd(&self) -> usize {
-        self.crowd.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub(super) fn waiting_tasks(&self) -> usize {
+        self.waiting_tasks.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Number of queued commands and results.
@@ -143,7 +157,7 @@ impl Mailbox {
     }
 
     /// Records that there is something for the loop beside the queues.
-    pub(super) fn delivered(&self) {
+    pub(super) fn notify(&self) {
         self.deliver();
     }
 
@@ -154,13 +168,13 @@ impl Mailbox {
     }
 
     /// Whether the queues may be non-empty.
-    pub(super) fn has_come(&self) -> bool {
+    pub(super) fn may_have_items(&self) -> bool {
         self.full.load(Ordering::SeqCst)
     }
 
     /// Begins a check of the queues by the loop; returns whether they may be non-empty. Later sends set the flag again.
     pub(super) fn open(&self) -> bool {
-        self.has_come() && self.full.swap(false, Ordering::SeqCst)
+        self.may_have_items() && self.full.swap(false, Ordering::SeqCst)
     }
 
     /// Records that the loop has left items in the queues.
@@ -172,12 +186,12 @@ impl Mailbox {
     /// longer see.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.made_room();
+        self.wake_waiting_tasks();
     }
 
     /// Precedes a sleep of the loop: from now on a send must wake it. The loop must check the queues once more for
     /// earlier sends.
-    pub(super) fn sleeping(&self) {
+    pub(super) fn prepare_sleep(&self) {
         self.awake.store(false, Ordering::Relaxed);
         // Either a sender sees that the loop sleeps, or the loop sees the send: both write first, and then read what
         // the other has written.
@@ -186,7 +200,7 @@ impl Mailbox {
 
     /// Records that the loop is awake, and checks before it sleeps again. A sender that does not see this yet makes a
     /// needless wake-up.
-    pub(super) fn awake(&self) {
+    pub(super) fn set_awake(&self) {
         self.awake.store(true, Ordering::Relaxed);
     }
 
@@ -240,19 +254,22 @@ mod tests {
         let woken = || wakes.each_ref().map(|wakes| wakes.0.load(Ordering::SeqCst));
         assert_eq!(mailbox.command_or_wake(command(), &tasks[0]), Ok(()));
         for task in [&tasks[0], &tasks[1], &tasks[0]] {
-            assert_eq!(mailbox.command_or_wake(command(), task), Err(Unsent::Full));
+            assert_eq!(mailbox.command_or_wake(command(), task), Err(CommandError::Full));
         }
-        assert_eq!(mailbox.command(command(), Duration::ZERO), Err(Unsent::Full));
+        assert_eq!(mailbox.command(command(), Duration::ZERO), Err(CommandError::Full));
         assert_eq!(woken(), [0, 0]);
         assert!(slots.commands.try_recv().is_ok());
-        mailbox.made_room();
+        mailbox.wake_waiting_tasks();
         assert_eq!(woken(), [1, 1]);
-        mailbox.made_room();
-        assert_eq!(woken(), [1, 1], "nobody waits any more");
+        mailbox.wake_waiting_tasks();
+        assert_eq!(woken(), [1, 1], "no task waits");
         assert_eq!(mailbox.command_or_wake(command(), &tasks[0]), Ok(()));
-        assert_eq!(mailbox.command_or_wake(command(), &tasks[1]), Err(Unsent::Full));
+        assert_eq!(mailbox.command_or_wake(command(), &tasks[1]), Err(CommandError::Full));
         mailbox.close();
-        assert_eq!((woken(), mailbox.command_or_wake(command(), &tasks[1])), ([1, 2], Err(Unsent::Ended)));
+        assert_eq!(
+            (woken(), mailbox.command_or_wake(command(), &tasks[1])),
+            ([1, 2], Err(CommandError::Ended))
+        );
     }
 
     /// The waker costs a system call, so only a sleeping loop is woken, and only once.
@@ -265,35 +282,35 @@ mod tests {
             events.iter().count()
         };
         let result = || Input::DataArrived(CallId { root: 1, sequence: 1 });
-        assert!(!mailbox.has_come());
+        assert!(!mailbox.may_have_items());
         mailbox.result(result());
-        assert!(mailbox.has_come() && mailbox.open() && !mailbox.open() && !mailbox.has_come());
+        assert!(mailbox.may_have_items() && mailbox.open() && !mailbox.open() && !mailbox.may_have_items());
         assert_eq!(wakes(), 0, "it is awake");
-        mailbox.sleeping();
+        mailbox.prepare_sleep();
         assert_eq!(mailbox.command(command(), Duration::ZERO), Ok(()));
         mailbox.result(result());
         assert_eq!((wakes(), wakes(), mailbox.open()), (1, 0, true));
-        mailbox.sleeping();
+        mailbox.prepare_sleep();
         mailbox.result(result());
         assert_eq!((wakes(), mailbox.open()), (1, true));
         mailbox.keep();
         assert!(mailbox.open(), "what was left is found again");
-        mailbox.sleeping();
-        mailbox.awake();
+        mailbox.prepare_sleep();
+        mailbox.set_awake();
         mailbox.wake();
         assert_eq!((wakes(), slots.results.len(), slots.commands.len()), (0, 3, 1));
     }
 
-    /// The loop made its last check of the queue while its receiver still existed: a command that came in between was
-    /// accepted, and never processed.
+    /// The loop made its last check of the queue while its receiver still existed. A command that arrived afterwards
+    /// was accepted, and never processed.
     #[test]
-    fn what_comes_after_the_last_look_is_refused() {
+    fn a_command_after_the_last_check_is_rejected() {
         let (_poll, mailbox, slots) = with_places(COMMANDS);
         let command = || mailbox.command(command(), Duration::ZERO);
         assert_eq!(command(), Ok(()));
         mailbox.close();
-        assert_eq!(command(), Err(Unsent::Ended));
+        assert_eq!(command(), Err(CommandError::Ended));
         drop(slots);
-        assert_eq!(command(), Err(Unsent::Ended));
+        assert_eq!(command(), Err(CommandError::Ended));
     }
 }

@@ -19,10 +19,11 @@ impl Connections {
         self.announced.remove(&id);
         let before = self.links.peering.book.insert(id, address.clone());
         key.into_iter().for_each(|key| self.links.peering.book.set_key(id, key));
-        if let Some(link) = self.links.peering.confirms(id).and_then(|key| self.links.table.link_mut(key)) {
+        if let Some(link) = self.links.peering.confirm_key(id).and_then(|key| self.links.table.link_mut(key))
+        {
             link.proof = Proof::Key;
         }
-        if let Some(link) = self.links.peering.contradicts(id) {
+        if let Some(link) = self.links.peering.contradicting_link(id) {
             self.close(now, link, "it is known by another key than it has proved");
         }
         if before.as_ref() == Some(&address) {
@@ -30,7 +31,7 @@ impl Connections {
         }
         debug!(id = self.links.me, peer = id, %address, "a peer is learned");
         self.local.auto_tree.learn(id, Some(&address));
-        self.links.peering.learned(id);
+        self.links.peering.restore_counts(id);
         // Only greetings have been sent there, so the attempt can be replaced.
         if self.links.peering.give_up_attempt(id) {
             self.connect(now, id);
@@ -54,13 +55,13 @@ mod tests {
     use super::*;
     use crate::runtime::{LinkKind, Node};
 
-    /// The socket of an attempt that was given up stayed open until the links had something else to ask for.
+    /// The socket of an abandoned attempt stayed open until the links had another output.
     #[test]
     fn an_attempt_that_is_given_up_is_closed_at_once() {
         let peers = "1 127.0.0.1:9".parse().unwrap();
         let mut node = Node::builder(0).link(LinkKind::Tcp).peers(peers).polled().unwrap();
         let connections = &mut node.event_loop_mut().connections;
-        assert_eq!(connections.meet(Time::default(), 1), Some(false));
+        assert_eq!(connections.ensure_link(Time::default(), 1), Some(false));
         let first = connections.links.table.iter().next().unwrap().0;
         connections.learn(Time::default(), Peer::new(1, "127.0.0.1:10".parse().unwrap()));
         assert!(connections.links.table.get(first).is_none());

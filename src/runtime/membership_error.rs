@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::mailbox::Unsent;
+use super::mailbox::CommandError;
 
 /// How long a command about the membership waits for a place in the queue, and for its answer: a busy loop frees a
 /// place in milliseconds.
@@ -25,11 +25,11 @@ pub enum MembershipError {
     Ended,
 }
 
-impl From<Unsent> for MembershipError {
-    fn from(unsent: Unsent) -> MembershipError {
+impl From<CommandError> for MembershipError {
+    fn from(unsent: CommandError) -> MembershipError {
         match unsent {
-            Unsent::Full => MembershipError::Busy,
-            Unsent::Ended => MembershipError::Ended,
+            CommandError::Full => MembershipError::Busy,
+            CommandError::Ended => MembershipError::Ended,
         }
     }
 }

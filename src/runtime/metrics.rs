@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use gpc_trees::Id;
+use gpc_trees::decimal::billionths;
 
 /// A snapshot of what a node has done since its start, and of what it holds now: see
 /// [`Node::metrics`](super::Node::metrics).
@@ -60,10 +61,10 @@ pub struct Metrics {
 /// Name of the histograms.
 const DURATIONS: &str = "gpc_call_seconds";
 
-/// Most functions that are read of one node: four times as many as a node counts.
+/// Maximum number of functions read from one node: four times as many as a node counts.
 const FUNCTIONS_MAX: usize = 1_024;
 
-/// Most buckets that are read of one function; a node has 28. Each is compared with all others.
+/// Maximum number of buckets read of one function; a node has 28. Each is compared with all others.
 const BUCKETS_MAX: usize = 64;
 
 /// How long the calls of a function took at this node, with all ids below it.
@@ -178,10 +179,10 @@ impl Metrics {
             let mut sum = 0;
             for (limit, count) in &function.buckets {
                 sum += count;
-                writeln!(text, "{name}_bucket{{{label},le=\"{}\"}} {sum}", limit.as_secs_f64())?;
+                writeln!(text, "{name}_bucket{{{label},le=\"{}\"}} {sum}", Seconds(*limit))?;
             }
             writeln!(text, "{name}_bucket{{{label},le=\"+Inf\"}} {}", function.calls)?;
-            writeln!(text, "{name}_sum{{{label}}} {}", function.total.as_secs_f64())?;
+            writeln!(text, "{name}_sum{{{label}}} {}", Seconds(function.total))?;
             writeln!(text, "{name}_count{{{label}}} {}", function.calls)?;
         }
         Ok(())
@@ -245,6 +246,19 @@ impl Metrics {
     }
 }
 
+/// A duration as seconds, with as many decimals as it has.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Seconds(time) = self;
+        match time.subsec_nanos() {
+            0 => write!(f, "{}", time.as_secs()),
+            part => write!(f, "{}.{}", time.as_secs(), format!("{part:09}").trim_end_matches('0')),
+        }
+    }
+}
+
 /// A text that is not one of metrics.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line} is not one of a node's metrics: do all nodes run the same release?")]
@@ -254,7 +268,7 @@ pub struct MetricsError {
 }
 
 fn seconds(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+    billionths(text).map(Duration::from_nanos)
 }
 
 /// The value of the first label, which must have this name, and the labels after it.

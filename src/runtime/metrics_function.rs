@@ -3,6 +3,7 @@
 //! Source: docs/wire.md, "The built-in functions". It runs on the event loop, in the class of the recorder's function.
 
 use gpc_trees::Tree;
+use gpc_trees::sorting::sort_by_key;
 
 use super::call::Call;
 use super::handles::{FuncHandle, number};
@@ -16,13 +17,13 @@ pub(super) const NAME: &str = "gpc:metrics";
 /// The number of that name.
 pub(super) const NUMBER: u64 = number(NAME);
 
-/// Most functions in a reply, those that have taken the most time: about 30 KiB.
+/// Maximum number of functions in a reply, those that have taken the most time: about 30 KiB.
 const FUNCTIONS_MAX: usize = 16;
 
 /// The built-in function.
 pub(super) fn report(request: &Request<'_>, answer: Deferred) {
     let mut metrics = request.metrics();
-    metrics.functions.sort_by_key(|function| std::cmp::Reverse(function.total));
+    sort_by_key(&mut metrics.functions, |function| std::cmp::Reverse(function.total));
     metrics.functions.truncate(FUNCTIONS_MAX);
     answer.reply(Reply { data: metrics.prometheus().into_bytes(), ..Reply::default() });
 }

@@ -69,8 +69,9 @@ impl Resolver {
     pub fn host(&self, name: &str, limit: Duration) -> io::Result<Vec<IpAddr>> {
         let begun = Instant::now();
         self.look_up(name, limit).map_err(|error| {
-            let (name, took) = (Shown(name), begun.elapsed().as_secs_f64());
-            let why = format!("cannot find the address of `{name}`, after {took:.1} s: {error}");
+            let (name, tenths) = (Shown(name), (begun.elapsed().as_millis() + 50) / 100);
+            let took = format!("{}.{} s", tenths / 10, tenths % 10);
+            let why = format!("cannot find the address of `{name}`, after {took}: {error}");
             io::Error::new(error.kind(), why)
         })
     }
@@ -171,7 +172,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
     const SHORT: Duration = Duration::from_millis(20);
 
-    /// With a resolver that never answered, a program waited for ever, despite its time limit.
+    /// With a resolver that never responded, a program waited for ever, despite its time limit.
     #[test]
     fn a_look_up_that_hangs_ends_with_the_limit_and_names_the_host() {
         let gate = Arc::new(Barrier::new(2));
@@ -215,7 +216,7 @@ mod tests {
 
     /// A thread that already slept was not woken: it found the slot when its time was over.
     #[test]
-    fn a_freed_slot_wakes_who_waits_for_one() {
+    fn a_freed_slot_wakes_a_waiting_thread() {
         let slots = Arc::<Slots>::default();
         let mut taken: Vec<Slot> =
             (0..LOOK_UPS_MAX).filter_map(|_| Slots::take(&slots, Duration::ZERO)).collect();
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_digits_are_never_looked_up() {
+    fn numeric_addresses_need_no_look_up() {
         let never = Resolver::by(|name| panic!("{name} is looked up"));
         for (text, ip) in [("10.0.0.7:80", "10.0.0.7"), ("[::1]:80", "::1")] {
             assert_eq!(never.addresses(text, SHORT).unwrap(), [SocketAddr::new(ip.parse().unwrap(), 80)]);

@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 use gpc_trees::{Id, Ids};
 use tracing::error;
 
+use super::announcements::announcement_call;
 use super::builder::Builder;
 use super::call::Call;
 use super::call_error::{CallError, Deadlock};
 use super::caller::{self, CALL_BLOCKS_MAX, Caller};
 use super::change::Change;
 use super::command::Command;
+use super::deadlock_check;
 use super::events::Events;
 use super::front::Front;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::lead::Lead;
-use super::mailbox::{COMMANDS, Unsent};
-use super::meeting::Meeting;
+use super::leader_followers::LeaderFollowers;
+use super::mailbox::{COMMANDS, CommandError};
 use super::membership_error::{CHANGE_LIMIT, MembershipError};
+use super::peer_wait::PeerWait;
 use super::polled::PolledNode;
-use super::spreading::call_of;
-use super::waiting;
 use super::{AbsentPeers, Address, Peer};
 use crate::channel::channel;
 
@@ -48,7 +48,7 @@ impl Builder {
     /// The system's: no descriptors, no threads, a listener that cannot be used.
     pub fn start(self) -> io::Result<Node> {
         let (front, event_loop) = self.build(false, COMMANDS)?;
-        let lead = Lead::new(front.side.id, front.side.clone(), event_loop);
+        let lead = LeaderFollowers::new(front.side.id, front.side.clone(), event_loop);
         lead.start()?;
         Ok(Node { front, lead: Some(lead) })
     }
@@ -71,7 +71,7 @@ impl Builder {
     pub fn serve(self, control_link: UnixStream) -> io::Result<()> {
         let (front, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
         event_loop.end_with_control_link(control_link)?;
-        Lead::new(front.side.id, front.side, event_loop).serve()
+        LeaderFollowers::new(front.side.id, front.side, event_loop).serve()
     }
 }
 
@@ -122,7 +122,7 @@ impl Builder {
 /// ```
 pub struct Node {
     pub(super) front: Front,
-    lead: Option<Arc<Lead>>,
+    lead: Option<Arc<LeaderFollowers>>,
 }
 
 impl Node {
@@ -271,14 +271,14 @@ impl Node {
     }
 
     fn spread(&self, change: Change) -> Result<CallHandle, CallError> {
-        if waiting::is_driving() {
+        if deadlock_check::is_driving() {
             return Err(CallError::Deadlock(Deadlock::Driver));
         }
         let (answer, members) = channel();
         self.front.side.mailbox.command(Command::Members { answer }, CHANGE_LIMIT).map_err(|unsent| {
             match unsent {
-                Unsent::Full => CallError::Busy,
-                Unsent::Ended => CallError::Ended,
+                CommandError::Full => CallError::Busy,
+                CommandError::Ended => CallError::Ended,
             }
         })?;
         // If the node has ended, the sender is dropped, which ends the wait.
@@ -286,7 +286,7 @@ impl Node {
             RecvTimeoutError::Timeout => CallError::Busy,
             RecvTimeoutError::Disconnected => CallError::Ended,
         })?;
-        self.call(call_of(self.id(), &change, members))
+        self.call(announcement_call(self.id(), &change, members))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost: see [`Events`]. Each subscription gets all.
@@ -316,14 +316,14 @@ impl Node {
     /// [`AbsentPeers`], with the ids that did not come up, and why the first of them did not.
     #[allow(clippy::disallowed_methods, reason = "the pause between two attempts is not a wait for anything")]
     pub fn wait_for_peers(&self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
-        if waiting::is_driving() {
+        if deadlock_check::is_driving() {
             return Err(AbsentPeers::Driver);
         }
-        let mut meeting = Meeting::new(ids.into().list()?, limit);
+        let mut wait = PeerWait::new(ids.into().list()?, limit);
         let begun = Instant::now();
         // Terminates: the time limit passes.
         while let Some(pause) =
-            meeting.judge(meeting.ask(&self.front.side.mailbox, begun.elapsed()), begun.elapsed())?
+            wait.next_pause(wait.try_remote(&self.front.side.mailbox, begun.elapsed()), begun.elapsed())?
         {
             thread::sleep(pause);
         }
@@ -340,20 +340,20 @@ impl Node {
             // Dropped by an inline function or a continuation of its own: the node ends after this turn, unawaited.
             let side = self.front.side.clone();
             let ask = move |room| side.mailbox.command(Command::Shutdown { limit }, room);
-            if ask(Duration::ZERO) == Err(Unsent::Full) {
+            if ask(Duration::ZERO) == Err(CommandError::Full) {
                 // Terminates: the loop frees a place, or ends by itself.
-                let asking = move || while ask(COMMAND_LIMIT) == Err(Unsent::Full) {};
+                let asking = move || while ask(COMMAND_LIMIT) == Err(CommandError::Full) {};
                 if let Err(error) = thread::Builder::new().name("gpc-ends".into()).spawn(asking) {
-                    error!(%error, "a node that was dropped cannot be told to end");
+                    error!(%error, "cannot send the shutdown command of a dropped node");
                 }
             }
             return;
         }
-        waiting::give_away();
+        deadlock_check::hand_over();
         // A loop that frees no place cannot be waited for. One that has ended accepts no command.
-        while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full)
-        {
-        }
+        while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT)
+            == Err(CommandError::Full)
+        {}
         lead.wait_for_end();
     }
 }

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use gpc_trees::sorting::sort_by_key;
 use gpc_trees::{Id, IdList};
 
-use super::by_id::ById;
 use super::completion::Success;
 use super::plan::Plan;
+use super::status_table::StatusTable;
 use super::trace::{Trace, Traced};
 use crate::chain::{RootParts, RootReply};
 use crate::wire::level::{Leaves, LevelError, Limits};
@@ -47,19 +48,24 @@ use crate::wire::{Cause, Coverage, Report, Status};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    root: Id,
-    by_id: ById,
-    merged: bool,
+    /// Large, and moved several times on its way to the caller.
+    inner: Box<Inner>,
+}
+
+/// The results as received; derived values are computed by the first query that needs them.
+#[derive(Clone, Debug)]
+struct Inner {
+    plan: Plan,
     level: u16,
     /// The replies as they arrived, if they are separate parts; then the aggregate is made on demand.
     parts: Option<RootParts>,
-    aggregated: OnceLock<Aggregated>,
     /// Of a partial call.
-    causes: Vec<Cause>,
-    /// Made by the first query by id.
-    index: OnceLock<Box<Index>>,
+    report: Option<Box<Report>>,
     /// The times of the ids, if the call was traced.
     trace: Option<Box<Trace>>,
+    aggregated: OnceLock<Aggregated>,
+    status_table: OnceLock<Box<StatusTable>>,
+    index: OnceLock<Box<Index>>,
 }
 
 /// The positions of replies and causes by id.
@@ -116,53 +122,62 @@ fn trace_of(traced: &Traced, reply: Option<&RootReply>) -> Option<Box<Trace>> {
 
 impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
-        let Plan { root, ids, asked, merged, traced, .. } = plan;
-        let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
-        let Report { causes, coverage } = success.report.map_or_else(whole, |report| *report);
-        let trace = traced.and_then(|traced| trace_of(&traced, success.reply.as_ref()));
-        let by_id = ById::new(ids, asked, coverage);
-        let (level, parts, aggregated) = match success.reply {
+        let trace = plan.traced.as_ref().and_then(|traced| trace_of(traced, success.reply.as_ref()));
+        let Success { reply, report } = success;
+        let (level, parts, aggregated) = match reply {
             Some(RootReply::Parts(parts)) => (parts.level(), Some(parts), OnceLock::new()),
             Some(RootReply::Aggregated(reply)) => {
                 (reply.level, None, OnceLock::from(Aggregated::from(reply)))
             }
-            None => (0, None, OnceLock::from(Aggregated::from(SubtreeReply::default()))),
+            None => (0, None, OnceLock::new()),
         };
-        let index = OnceLock::new();
-        Outcome { root, by_id, merged, level, parts, aggregated, causes, index, trace }
+        let (status_table, index) = (OnceLock::new(), OnceLock::new());
+        let inner = Inner { plan, level, parts, report, trace, aggregated, status_table, index };
+        // The box is allocated first, so the result is written where it stays.
+        Outcome { inner: Box::write(Box::new_uninit(), inner) }
     }
 
     fn aggregated(&self) -> &Aggregated {
-        let aggregate = || self.parts.as_ref().map(RootParts::aggregate).unwrap_or_default().into();
-        self.aggregated.get_or_init(aggregate)
+        let aggregate = || self.inner.parts.as_ref().map(RootParts::aggregate).unwrap_or_default().into();
+        self.inner.aggregated.get_or_init(aggregate)
+    }
+
+    fn status_table(&self) -> &StatusTable {
+        let Inner { plan: Plan { ids, asked, .. }, report, .. } = &*self.inner;
+        self.inner.status_table.get_or_init(|| {
+            let whole = || Coverage::all(Status::Done, ids.len());
+            let coverage = report.as_ref().map_or_else(whole, |report| report.coverage.clone());
+            Box::new(StatusTable::new(ids.clone(), asked.clone(), coverage))
+        })
     }
 
     /// The status of each id, in tree order. Only in a partial call some are not done.
     pub fn coverage(&self) -> &Coverage {
-        self.by_id.coverage()
+        self.status_table().coverage()
     }
 
     /// Why ids were left out of a partial call, the first cause first; at most 1,024. If all ids are done, why the call
     /// is still not [complete](Self::is_complete).
     pub fn causes(&self) -> &[Cause] {
-        &self.causes
+        self.inner.report.as_ref().map_or(&[], |report| &report.causes)
     }
 
     /// Whether every id is done, and the call ended within its time limit. If the last response of a partial call
     /// arrived later, [`causes`](Self::causes) contains that.
     pub fn is_complete(&self) -> bool {
-        self.by_id.is_complete() && self.causes.is_empty()
+        let is_whole = |report: &Report| report.causes.is_empty() && self.status_table().is_complete();
+        self.inner.report.as_deref().is_none_or(is_whole)
     }
 
     /// What each id did for how long, and the path that decided how long the call took. `None` unless the call was
     /// [traced](super::Call::trace), and if the root had no room for the trace.
     pub fn trace(&self) -> Option<&Trace> {
-        self.trace.as_deref()
+        self.inner.trace.as_deref()
     }
 
     /// Level of the aggregated replies: the height of the tree. 0 with a callback, and if no reply was requested.
     pub fn level(&self) -> u16 {
-        self.level
+        self.inner.level
     }
 
     /// Reply header of the whole tree: level-n data, or the result of the callback.
@@ -178,38 +193,38 @@ impl Outcome {
     /// The ids of the call, in tree order; the parts of [`data`](Self::data) belong to those that are done, in this
     /// order.
     pub fn ids(&self) -> &IdList {
-        self.by_id.ids()
+        &self.inner.plan.ids
     }
 
     /// The status of an id; `None` if it is not of the call. [`Status`] documents which ids are safe to call again.
     pub fn status(&self, id: Id) -> Option<Status> {
-        self.by_id.status(id)
+        self.status_table().status(id)
     }
 
     /// Why an id was left out of a partial call, if it is known: the first cause that names it.
     pub fn cause(&self, id: Id) -> Option<&Cause> {
-        self.index().causes.get(&id).and_then(|place| self.causes.get(*place))
+        self.index().causes.get(&id).and_then(|place| self.causes().get(*place))
     }
 
     /// The ids that are done, in the caller's order.
     pub fn done(&self) -> IdList {
-        self.by_id.those(Status::Done)
+        self.status_table().ids_with(Status::Done)
     }
 
     /// The ids that the request surely never reached, in the caller's order: safe to call again. If the caller is not
     /// among them, a new call adds it, and it executes, unless it [only watches](super::Call::watch).
     pub fn never_reached(&self) -> IdList {
-        self.by_id.those(Status::Unreached)
+        self.status_table().ids_with(Status::Unreached)
     }
 
     /// The ids that may have executed, in the caller's order. To call them again is safe only if executing twice is.
     pub fn unknown(&self) -> IdList {
-        self.by_id.those(Status::Unknown)
+        self.status_table().ids_with(Status::Unknown)
     }
 
     /// The ids that have reported a failure, in the caller's order.
     pub fn failed(&self) -> IdList {
-        self.by_id.those(Status::Failed)
+        self.status_table().ids_with(Status::Failed)
     }
 
     /// The reply of an id. With a callback only the root has one, into which all are merged, unless some values could
@@ -217,21 +232,22 @@ impl Outcome {
     /// are [not valid](Self::replies).
     pub fn reply(&self, id: Id) -> Option<ReplyRef<'_>> {
         let Aggregated { header, data } = self.aggregated();
-        if self.merged {
-            return (id == self.root && self.level == 0).then_some(ReplyRef { id, header, data });
+        if self.inner.plan.merged {
+            let is_whole = id == self.inner.plan.root && self.level() == 0;
+            return is_whole.then_some(ReplyRef { id, header, data });
         }
-        let (of_header, of_data) = self.index().replies.get(self.by_id.part(id)?)?.clone();
+        let (of_header, of_data) = self.index().replies.get(self.status_table().part(id)?)?.clone();
         Some(ReplyRef { id, header: header.get(of_header)?, data: data.get(of_data)? })
     }
 
     fn index(&self) -> &Index {
-        self.index.get_or_init(|| {
+        self.inner.index.get_or_init(|| {
             let mut index = Index::default();
-            for (place, cause) in self.causes.iter().enumerate() {
+            for (place, cause) in self.causes().iter().enumerate() {
                 index.causes.entry(cause.id).or_insert(place);
             }
             let Aggregated { header, data } = self.aggregated();
-            if !self.merged && !data.is_empty() {
+            if !self.inner.plan.merged && !data.is_empty() {
                 let replies = self.aggregated_parts().unwrap_or_default();
                 let place = |reply: &ReplyRef<'_>| (place(header, reply.header), place(data, reply.data));
                 index.replies = replies.iter().map(place).collect();
@@ -267,39 +283,42 @@ impl Outcome {
     /// # Errors
     /// As for [`replies`](Self::replies).
     pub fn replies_ref(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
-        match self.parts_as_they_came() {
-            Some(replies) => Ok(self.as_asked(replies)),
+        match self.separate_parts() {
+            Some(replies) => Ok(self.in_caller_order(replies)),
             None => self.aggregated_replies(),
         }
     }
 
     fn aggregated_replies(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
         let Aggregated { header, data } = self.aggregated();
-        if self.merged && self.level > 0 {
+        if self.inner.plan.merged && self.level() > 0 {
             return self.unmerged();
         }
-        if self.merged {
-            return Ok(vec![ReplyRef { id: self.root, header, data }]);
+        if self.inner.plan.merged {
+            return Ok(vec![ReplyRef { id: self.inner.plan.root, header, data }]);
         }
         if data.is_empty() {
             return Ok(Vec::new());
         }
         let Some(replies) = self.aggregated_parts() else { return Err(self.fault()) };
-        Ok(self.as_asked(replies))
+        Ok(self.in_caller_order(replies))
     }
 
     /// Sorts replies from tree order into the caller's order.
-    fn as_asked<'a>(&self, mut replies: Vec<ReplyRef<'a>>) -> Vec<ReplyRef<'a>> {
-        let (ids, asked) = (self.by_id.ids(), self.by_id.asked());
+    fn in_caller_order<'a>(&self, replies: Vec<ReplyRef<'a>>) -> Vec<ReplyRef<'a>> {
+        let Plan { ids, asked, .. } = &self.inner.plan;
         if ids != asked {
-            replies.sort_by_cached_key(|reply| asked.position(reply.id));
+            let place = |reply: ReplyRef<'a>| (asked.position(reply.id), reply);
+            let mut placed: Vec<_> = replies.into_iter().map(place).collect();
+            sort_by_key(&mut placed, |(place, _)| *place);
+            return placed.into_iter().map(|(_, reply)| reply).collect();
         }
         replies
     }
 
     /// The parts of all ids, in tree order, if they arrived as separate parts; all ids are done then.
-    fn parts_as_they_came(&self) -> Option<Vec<ReplyRef<'_>>> {
-        let parts = self.parts.as_ref()?;
+    fn separate_parts(&self) -> Option<Vec<ReplyRef<'_>>> {
+        let parts = self.inner.parts.as_ref()?;
         let mut replies = Vec::with_capacity(self.ids().len() as usize);
         let mut ids = self.ids().iter();
         let all =
@@ -311,7 +330,7 @@ impl Outcome {
     fn aggregated_parts(&self) -> Option<Vec<ReplyRef<'_>>> {
         let Aggregated { header, data } = self.aggregated();
         let [mut headers, mut parts] =
-            [header, data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
+            [header, data].map(|blob| Leaves::new(self.level(), blob, Limits::default()));
         // Bounded by the received bytes: each part has at least two.
         let mut replies = Vec::with_capacity((self.ids().len() as usize).min(data.len()));
         for id in self.done_in_tree_order() {
@@ -324,7 +343,7 @@ impl Outcome {
     /// The error of invalid parts.
     fn fault(&self) -> RepliesError {
         let Aggregated { header, data } = self.aggregated();
-        let [headers, data] = [header, data].map(|blob| leaves(self.level, blob));
+        let [headers, data] = [header, data].map(|blob| leaves(self.level(), blob));
         match (headers, data) {
             (Err(error), _) | (_, Err(error)) => error.into(),
             (Ok(headers), Ok(data)) => {
@@ -343,8 +362,8 @@ impl Outcome {
     /// The values that could not be merged, because the callback of some id failed.
     fn unmerged(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
         let Aggregated { header, data } = self.aggregated();
-        let (headers, data) = (leaves(self.level, header)?, leaves(self.level, data)?);
-        let reply = |(header, data)| ReplyRef { id: self.root, header, data };
+        let (headers, data) = (leaves(self.level(), header)?, leaves(self.level(), data)?);
+        let reply = |(header, data)| ReplyRef { id: self.inner.plan.root, header, data };
         Ok(headers.into_iter().zip(data).map(reply).collect())
     }
 }
@@ -352,9 +371,11 @@ impl Outcome {
 impl PartialEq for Outcome {
     /// Compares the aggregates, whether or not they have been made.
     fn eq(&self, other: &Outcome) -> bool {
-        (self.root, &self.by_id, self.merged) == (other.root, &other.by_id, other.merged)
-            && (self.level, self.aggregated(), &self.causes)
-                == (other.level, other.aggregated(), &other.causes)
+        let plan = |outcome: &Outcome| (outcome.inner.plan.root, outcome.inner.plan.merged, outcome.level());
+        plan(self) == plan(other)
+            && self.status_table() == other.status_table()
+            && self.aggregated() == other.aggregated()
+            && self.causes() == other.causes()
     }
 }
 

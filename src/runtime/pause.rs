@@ -1,8 +1,8 @@
 //! Announced pauses: an application that will compute for long without driving its node notifies its peers, so that
-//! they do not take its silence for death.
+//! they do not give the node up as silent.
 //!
-//! Source: docs/wire.md, "PAUSE". The chain decides what silence means. This module sends the announcements, and knows
-//! how long another run of a paused id must wait.
+//! Source: docs/wire.md, "PAUSE". The chain decides what silence means. This module sends the announcements, and
+//! computes how long another run of a paused id must wait.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl EventLoop {
     /// number of peers notified: a link that takes no bytes at present sends the announcement when the node is driven
     /// again.
     pub(super) fn announce_pause(&mut self, length: Duration) -> usize {
-        self.clock.go_on();
+        self.clock.invalidate();
         let peers = self.connections.links.send_to_all(|| Message::Pause(length));
         self.connections.flush(&self.clock);
         peers.into_iter().filter(|key| self.connections.is_written(*key)).count()
@@ -30,7 +30,7 @@ impl Connections {
         self.links.table.link(key).is_some_and(|link| link.outbox.queued() == 0)
     }
 
-    /// A peer has announced a pause, or its end: the system gives it that time, too.
+    /// Handles the announcement of a pause, or of its end: TCP keepalive allows the same time.
     pub(super) fn allow_pause(&mut self, key: LinkKey, length: Duration) {
         if let Some(keepalive) = self.local.keepalive
             && let Some(connection) = self.links.table.get(key)

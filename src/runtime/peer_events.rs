@@ -9,28 +9,28 @@ use crate::link::Loss;
 impl Connections {
     /// Adds a listener, which first receives the links that are up.
     pub(super) fn listen(&mut self, listener: Listener) {
-        self.listeners_of_events.retain(|listener| listener.has_receiver());
+        self.event_listeners.retain(|listener| listener.has_receiver());
         let up: Vec<(Id, u64)> = self.links.peering.all_up().collect();
         listener.add_room(up.len());
         for (id, incarnation) in up {
             listener.tell(PeerEvent { id, incarnation, kind: PeerEventKind::Up });
         }
-        self.listeners_of_events.push(listener);
+        self.event_listeners.push(listener);
     }
 
     /// Reports that the link with a peer is up.
-    pub(super) fn tell_up(&mut self, id: Id, incarnation: u64) {
+    pub(super) fn report_up(&mut self, id: Id, incarnation: u64) {
         self.traffic.metrics.links_up.add(1);
-        if !self.listeners_of_events.is_empty() {
+        if !self.event_listeners.is_empty() {
             self.tell(&PeerEvent { id, incarnation, kind: PeerEventKind::Up });
         }
     }
 
     /// Reports that the link with a run of a peer, which was up, is lost.
-    pub(super) fn tell_lost(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
+    pub(super) fn report_lost(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
         self.traffic.metrics.links_ended.add(1);
         self.traffic.metrics.peers_lost.add(u64::from(matches!(loss, Loss::Broken | Loss::Silent)));
-        if self.listeners_of_events.is_empty() {
+        if self.event_listeners.is_empty() {
             return;
         }
         let kind = PeerEventKind::Lost { loss, reason: reason.into() };
@@ -38,7 +38,7 @@ impl Connections {
     }
 
     fn tell(&mut self, event: &PeerEvent) {
-        self.listeners_of_events.retain(|listener| listener.tell(event.clone()));
+        self.event_listeners.retain(|listener| listener.tell(event.clone()));
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
             nodes.iter_mut().for_each(|node| {
                 node.progress(Duration::ZERO).unwrap();
             });
-            nodes[0].event_loop_mut().meet(&gpc_trees::IdList::range(1..2)) == Ok(Vec::new())
+            nodes[0].event_loop_mut().open_links(&gpc_trees::IdList::range(1..2)) == Ok(Vec::new())
         });
         assert!(up, "they never meet");
         nodes
@@ -76,9 +76,9 @@ mod tests {
         links.listen(listener);
         let up = events.try_recv().unwrap();
         assert_eq!((up.id, up.kind), (1, PeerEventKind::Up));
-        (0..=EVENTS_MAX as Id).for_each(|id| links.tell_up(id, 7));
+        (0..=EVENTS_MAX as Id).for_each(|id| links.report_up(id, 7));
         assert_eq!(events.missed(), 0, "the place of the first one is free for another");
-        links.tell_up(1, 7);
+        links.report_up(1, 7);
         assert_eq!(events.missed(), 1);
     }
 
@@ -93,16 +93,16 @@ mod tests {
             events
         };
         let [one, two] = [listen(links), listen(links)];
-        links.tell_lost(5, 77, Loss::Silent, "silent");
+        links.report_lost(5, 77, Loss::Silent, "silent");
         let kind = PeerEventKind::Lost { loss: Loss::Silent, reason: "silent".into() };
         let lost = PeerEvent { id: 5, incarnation: 77, kind };
         assert_eq!([one.try_recv(), two.try_recv()], [Ok(lost.clone()), Ok(lost)]);
         drop(one);
         let _three = listen(links);
-        assert_eq!(links.listeners_of_events.len(), 2);
+        assert_eq!(links.event_listeners.len(), 2);
         drop(two);
-        links.tell_up(5, 78);
-        assert_eq!(links.listeners_of_events.len(), 1);
+        links.report_up(5, 78);
+        assert_eq!(links.event_listeners.len(), 1);
     }
 
     #[test]
@@ -128,6 +128,6 @@ mod tests {
         for node in [&node, &other] {
             assert!(node.event_loop().connections.links.peers_up().is_empty());
         }
-        assert_eq!(node.event_loop_mut().connections.meet(crate::chain::Time::default(), 1), None);
+        assert_eq!(node.event_loop_mut().connections.ensure_link(crate::chain::Time::default(), 1), None);
     }
 }

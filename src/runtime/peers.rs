@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use gpc_trees::sorting::collected;
 use gpc_trees::{Hosts, Id};
 
 use super::{Address, AddressError, AddressRow};
@@ -133,7 +134,7 @@ impl Peers {
     pub(super) fn remote_ips(&self) -> impl Iterator<Item = (Id, IpAddr)> {
         let listed = self.listed.iter();
         let listed = listed.filter_map(|(id, address)| Some((*id, address.as_ref()?.remote_ip()?)));
-        // Of a row on this host no address is made.
+        // No addresses are made for a row on this host.
         let row = self.row.as_ref().and_then(|row| Some((row.ids(), row.remote_ip()?)));
         let row = row.into_iter().flat_map(|(ids, ip)| ids.map(move |id| (id, ip)));
         listed.chain(row.filter(|(id, _)| !self.listed.contains_key(id)))
@@ -142,7 +143,7 @@ impl Peers {
     /// The host of each id, by its TCP address; ids with other addresses, and with those of the loopback interface, are
     /// on one host.
     pub fn hosts(&self) -> Hosts {
-        let remote: BTreeMap<Id, IpAddr> = self.remote_ips().collect();
+        let remote: BTreeMap<Id, IpAddr> = collected(self.remote_ips());
         let host = |id: Id| remote.get(&id).map_or("-".into(), IpAddr::to_string);
         self.ids().map(|id| (id, host(id))).collect()
     }
@@ -177,7 +178,7 @@ impl From<AddressRow> for Peers {
 
 impl FromIterator<(Id, Address)> for Peers {
     fn from_iter<I: IntoIterator<Item = (Id, Address)>>(peers: I) -> Peers {
-        let listed = peers.into_iter().map(|(id, address)| (id, Some(address))).collect();
+        let listed = collected(peers.into_iter().map(|(id, address)| (id, Some(address))));
         Peers { listed, ..Peers::default() }
     }
 }

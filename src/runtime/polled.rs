@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use gpc_trees::{Id, Ids};
 
+use super::announcements::announcement_call;
 use super::call::Call;
 use super::call_error::CallError;
 use super::caller::Caller;
 use super::change::Change;
 use super::command::Command;
+use super::deadlock_check;
 use super::event_loop::{EventLoop, SLEEP_MAX};
 use super::events::Events;
 use super::front::Front;
 use super::handle::CallHandle;
 use super::loop_state::UNBOUNDED;
-use super::mailbox::{COMMANDS, Unsent};
-use super::meeting::Meeting;
+use super::mailbox::{COMMANDS, CommandError};
 use super::outcome::Outcome;
-use super::spreading::call_of;
-use super::waiting;
+use super::peer_wait::PeerWait;
 use super::{AbsentPeers, Address, MembershipError, Peer};
+use crate::branch_hint::unlikely;
 use crate::chain::{PAUSE_MAX, Recording};
-use crate::hint::unlikely;
 use crate::wire::message::CallId;
 
 /// Whether a loop may sleep until the node's descriptor is readable.
@@ -125,7 +125,7 @@ impl PolledNode {
         }
         let (handle, command) = CallHandle::of(&self.front.side.mailbox, start, plan, true);
         started.push_back(command);
-        if self.event_loop.looking.armed {
+        if self.event_loop.polling.is_armed {
             // The next wait for the descriptor must see that there is work.
             self.front.side.mailbox.wake();
         }
@@ -167,7 +167,11 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn announce(&self, peer: Peer) -> Result<CallHandle, CallError> {
-        self.call(call_of(self.id(), &Change::Announce(peer), self.event_loop.connections.members()))
+        self.call(announcement_call(
+            self.id(),
+            &Change::Announce(peer),
+            self.event_loop.connections.members(),
+        ))
     }
 
     /// Makes this node, and every id that it knows, forget an id: see [`Node::withdraw`](super::Node::withdraw).
@@ -175,7 +179,7 @@ impl PolledNode {
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn withdraw(&self, id: Id) -> Result<CallHandle, CallError> {
-        self.call(call_of(self.id(), &Change::Withdraw(id), self.event_loop.connections.members()))
+        self.call(announcement_call(self.id(), &Change::Withdraw(id), self.event_loop.connections.members()))
     }
 
     /// Subscribes to the events of peers whose links come up or are lost, from the next turn on: see [`Events`]. The
@@ -196,7 +200,7 @@ impl PolledNode {
             return Err(MembershipError::Busy);
         }
         started.push_back(command);
-        if self.event_loop.looking.armed {
+        if self.event_loop.polling.is_armed {
             // The next wait for the descriptor must see that there is work.
             self.front.side.mailbox.wake();
         }
@@ -242,7 +246,7 @@ impl PolledNode {
             self.end_pause();
         }
         self.front.side.mailbox.waiters.drive();
-        waiting::driving(|| self.event_loop.turn(limit, budget))
+        deadlock_check::as_driver(|| self.event_loop.turn(limit, budget))
     }
 
     /// Announces to every linked peer that the node will not be driven for up to `length`, at most
@@ -301,7 +305,7 @@ impl PolledNode {
         if self.event_loop.is_busy() || !self.started.borrow().is_empty() {
             return Some(Duration::ZERO);
         }
-        self.event_loop.next_deadline().map(|at| at.since(self.event_loop.ask_time()))
+        self.event_loop.next_deadline().map(|at| at.since(self.event_loop.now()))
     }
 
     /// Drives the node until there is a link to each of these ids, up to `limit`: see
@@ -314,18 +318,18 @@ impl PolledNode {
         while !self.started.get_mut().is_empty() || self.event_loop.starting() > 0 {
             self.progress(Duration::ZERO).map_err(|_| AbsentPeers::Ended)?;
         }
-        let mut meeting = Meeting::new(ids.into().list()?, limit);
-        let begun = self.event_loop.ask_time();
+        let mut wait = PeerWait::new(ids.into().list()?, limit);
+        let begun = self.event_loop.now();
         // Both loops terminate: the time limit passes.
         loop {
-            let now = self.event_loop.ask_time();
-            let absent = meeting.try_once(&mut self.event_loop);
-            let Some(pause) = meeting.judge(absent, now.since(begun))? else { return Ok(()) };
+            let now = self.event_loop.now();
+            let absent = wait.try_local(&mut self.event_loop);
+            let Some(pause) = wait.next_pause(absent, now.since(begun))? else { return Ok(()) };
             let until = now.plus(pause);
             let mut left = pause;
             while !left.is_zero() {
                 self.progress(left).map_err(|_| AbsentPeers::Ended)?;
-                left = until.since(self.event_loop.ask_time());
+                left = until.since(self.event_loop.now());
             }
         }
     }
@@ -365,14 +369,14 @@ impl PolledNode {
             return Some(ended);
         }
         // The clock is read only if there is a limit: it takes a hundredth of a short call.
-        let mut left = limit.map(|limit| (self.event_loop.ask_time().plus(limit), limit));
+        let mut left = limit.map(|limit| (self.event_loop.now().plus(limit), limit));
         // Terminates: the call has a time limit, and the caller may set one.
         while self.progress(left.map_or(SLEEP_MAX, |(_, left)| left)).is_ok() {
             if let Some(ended) = handle.test() {
                 return Some(ended);
             }
             if let Some((until, left)) = &mut left {
-                *left = until.since(self.event_loop.ask_time());
+                *left = until.since(self.event_loop.now());
                 if left.is_zero() {
                     return None;
                 }
@@ -388,7 +392,7 @@ impl PolledNode {
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
         // Queued after earlier commands; every turn frees a place.
         while self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO)
-            == Err(Unsent::Full)
+            == Err(CommandError::Full)
         {
             self.progress(Duration::ZERO)?;
         }

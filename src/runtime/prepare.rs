@@ -24,16 +24,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 impl Side {
     /// Checks a call; `left` is its time limit if it sets none.
-    pub(super) fn prepare(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
-        let (start, mut plan) = self.start(call, left)?;
-        plan.workers = workers(&start);
-        Ok((start, plan))
-    }
-
-    /// Returns the start and the record of a call, without its classes of workers. Inline: both are large, and would be
-    /// copied.
-    #[inline(always)]
-    fn start(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
+    pub(super) fn prepare(
+        &self,
+        call: Call,
+        left: Option<Duration>,
+    ) -> Result<(Box<Start>, Plan), CallError> {
         let me = self.id;
         let class = |placement: &_| self.executors.class(placement).unwrap_or_default();
         let (classes, merging) = self.functions.of_call(call.func, call.callback, call.watch, class)?;
@@ -62,25 +57,30 @@ impl Side {
         let (func, replies) = (call.func.number(), call.replies);
         let (forward_first, trace) = (call.forward_first, call.trace && replies);
         let traced = trace.then(|| traced(&ids, &tree, forward_first));
-        let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0, traced };
-        let start = Start {
-            callback,
-            merging,
-            classes,
-            reply_wanted: call.replies,
-            reply_limits: call.reply_limits,
-            forward_first: call.forward_first,
-            partial: call.partial,
-            trace,
-            watch: call.watch,
-            limit: call.limit.or(left).unwrap_or(LIMIT),
-            tree,
-            ids,
-            header: call.header,
-            data: Body::whole(data),
-            parts,
-            ..Start::new(call.func.number())
-        };
+        let start = Box::write(
+            Box::new_uninit(),
+            Start {
+                func,
+                callback,
+                merging,
+                classes,
+                reply_wanted: replies,
+                reply_limits: call.reply_limits,
+                forward_first,
+                partial: call.partial,
+                trace,
+                watch: call.watch,
+                limit: call.limit.or(left).unwrap_or(LIMIT),
+                tree,
+                ids,
+                header: call.header,
+                data: Body::whole(data),
+                parts,
+                follow: false,
+            },
+        );
+        let workers = workers(&start);
+        let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers, traced };
         Ok((start, plan))
     }
 }
@@ -176,7 +176,7 @@ mod tests {
 
     /// A function waits on its worker for a call: the classes that count are those which the call needs here.
     #[test]
-    fn a_call_needs_the_workers_of_what_it_runs_here() {
+    fn a_call_needs_the_workers_of_its_functions_at_this_node() {
         let needs = |ids: u32, callback, watch| {
             let classes = Classes { func: 3, callback: 5 };
             let ids = IdList::range(0..ids);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_its_own_limit_or_what_is_left_of_its_functions_or_a_minute() {
+    fn a_call_has_its_own_limit_or_the_rest_of_its_functions_or_a_minute() {
         let (node, func) = node();
         let seconds = Duration::from_secs;
         let limit = |call: Call, left| node.event_loop().side.prepare(call, left).unwrap().0.limit;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_has_a_limit_and_who_watches_is_not_listed() {
+    fn a_header_has_a_limit_and_a_watching_caller_is_not_listed() {
         let (node, func) = node();
         let prepared = |call| node.event_loop().side.prepare(call, None);
         let header = |bytes: usize| prepared(Call::new(func).ids([0]).header(vec![0; bytes])).map(drop);

@@ -7,8 +7,8 @@ use super::connection::Progress;
 use super::connections::Connections;
 use super::functions::Functions;
 use super::readiness::Readiness;
+use crate::branch_hint::{cold_path, unlikely};
 use crate::chain::Time;
-use crate::hint::{cold_path, unlikely};
 use crate::link::Phase;
 use crate::link::peering::LinkKey;
 use crate::transport::{ByteStream as _, SharedMemory as _};
@@ -43,9 +43,9 @@ impl Connections {
             && connection.socket.is_polled()
         {
             cold_path();
-            connection.socket.notified(event.closed);
+            connection.socket.handle_notification(event.closed);
             room |= connection.socket.has_room_again();
-            self.watched.watch(key, connection);
+            self.polled_rings.add(key, connection);
         }
         if unlikely(room) {
             self.note_room(clock, key);
@@ -57,34 +57,34 @@ impl Connections {
     #[inline(never)]
     fn note_room(&mut self, clock: &Clock, key: LinkKey) {
         if let Some(connection) = self.links.table.get_mut(key) {
-            connection.made_room(clock.time());
+            connection.handle_room(clock.time());
         }
-        self.links.note(key);
+        self.links.mark_dirty(key);
     }
 
     /// Checks the ring at an index of the polled rings: returns the link, and whether bytes have arrived; `None` after
     /// the last.
-    pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
-        let key = self.watched.key(place)?;
+    pub(super) fn poll_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
+        let key = self.polled_rings.key(place)?;
         let socket = self.links.table.get(key).map(|connection| &connection.socket);
-        let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
+        let Some(socket) = socket.filter(|socket| socket.is_ready()) else { return Some((key, false)) };
         if socket.has_room_again() {
-            self.links.note(key);
+            self.links.mark_dirty(key);
         }
         Some((key, true))
     }
 
     /// Converts the events of a link into inputs of the chain.
-    pub(super) fn heed_events(&mut self, now: Time, functions: &Functions, key: LinkKey) {
+    pub(super) fn handle_events(&mut self, now: Time, functions: &Functions, key: LinkKey) {
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.links.arrivals.len();
         for event in events.drain(..) {
-            let heeded = self.links.heed(now, key, event, |request, proof, from| {
+            let handled = self.links.handle_event(now, key, event, |request, proof, from| {
                 // Without a child there is nothing to merge.
                 let callback = request.callback.filter(|_| request.ids.len() > 1);
                 functions.permit(request.func, callback, proof, from)
             });
-            if let Err(why) = heeded {
+            if let Err(why) = handled {
                 self.close(now, key, &why);
                 break;
             }
@@ -94,14 +94,14 @@ impl Connections {
         if arrived != self.links.arrivals.len()
             && let Some(link) = self.links.table.link_mut(key)
         {
-            link.heard = false;
+            link.has_heartbeat = false;
         }
     }
 
     /// Handles the progress of a read.
     pub(super) fn after_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
         let connection = self.links.table.get(key);
-        let quiet = connection.is_none_or(|one| !one.link.heard && one.unwritable.is_none());
+        let quiet = connection.is_none_or(|one| !one.link.has_heartbeat && one.unwritable.is_none());
         if unlikely(!quiet || !matches!(progress, Progress::Waiting)) {
             self.note_reading(now, key, progress);
         }
@@ -110,7 +110,7 @@ impl Connections {
     /// The same, if the read had effects beyond calls on the fast path.
     #[inline(never)]
     fn note_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
-        self.links.take_heard(key);
+        self.links.report_heartbeat(key);
         match progress {
             Progress::Waiting => {
                 if let Some(why) =

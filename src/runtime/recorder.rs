@@ -1,14 +1,14 @@
-//! The flight recorder for the application: what a node has recorded, with the names of its functions.
+//! The flight recorder's interface for applications: the records of a node, with the names of its functions.
 
 use std::time::Duration;
 
 use super::caller::Caller;
 use super::command::{Command, Report};
+use super::deadlock_check;
 use super::event_loop::EventLoop;
 use super::mailbox::Mailbox;
 use super::node::Node;
 use super::polled::PolledNode;
-use super::waiting;
 use crate::chain::{Progress, Recording};
 use crate::channel::channel;
 
@@ -16,10 +16,10 @@ use crate::channel::channel;
 /// it from that.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Asks the event loop behind a mailbox.
+/// Requests the records from the event loop of a mailbox.
 fn ask(mailbox: &Mailbox) -> Option<Recording> {
     // The thread that drives the node would wait for itself.
-    if waiting::is_driving() || mailbox.waiters.is_driver() {
+    if deadlock_check::is_driving() || mailbox.waiters.is_driver() {
         return None;
     }
     let (answer, recording) = channel();
@@ -30,7 +30,7 @@ fn ask(mailbox: &Mailbox) -> Option<Recording> {
 }
 
 impl Node {
-    /// What the flight recorder has: the calls in flight at this id, what each waits for and since when, and the last
+    /// Records of the flight recorder: the calls in flight at this id, what each waits for and since when, and the last
     /// calls that ended here. Every node [records](super::Builder::recorder) by default.
     ///
     /// `None` if the node has ended, on the thread that drives it, and if it does not answer within 5 s because an

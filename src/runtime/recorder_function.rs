@@ -1,4 +1,4 @@
-//! The built-in function that replies with what the flight recorder of its node has.
+//! The built-in function that replies with the records of its node's flight recorder.
 //!
 //! Source: docs/wire.md, "The built-in functions". It runs on the event loop, in a class of its own: it must not wait
 //! behind a function that hangs.
@@ -11,6 +11,7 @@ use gpc_trees::Id;
 
 use super::call::Call;
 use super::handles::{FuncHandle, number};
+use super::metrics_function;
 use super::request::{Deferred, Request};
 use crate::chain::{CallState, RecordedCall, Recording, Reply};
 use crate::wire::{CallId, Shown};
@@ -24,10 +25,10 @@ pub(super) const NUMBER: u64 = number(NAME);
 /// First words of a reply.
 const TITLE: &str = "gpc recorder 1";
 
-/// Most calls in flight in one reply, the oldest first, and most ended ones, the last ones: about 300 KiB.
+/// Maximum number of calls in flight in one reply (the oldest), and of ended ones (the last): about 300 KiB.
 const CALLS_MAX: usize = 1_024;
 
-/// Longest name of a function in a reply, in characters.
+/// Maximum length of a function's name in a reply, characters.
 const NAME_MAX: usize = 64;
 
 /// Number of fields before the name.
@@ -94,9 +95,10 @@ pub struct RecordingError {
     pub line: usize,
 }
 
-/// What a reply has of a recording: all but the calls of this function.
+/// The text of a recording. It omits the calls that collect records and metrics, which would soon be all.
 fn text(recording: &Recording, ended: usize) -> String {
-    let calls = recording.calls.iter().filter(|call| call.func != NUMBER);
+    let watches = |call: &RecordedCall| [NUMBER, metrics_function::NUMBER].contains(&call.func);
+    let calls = recording.calls.iter().filter(|call| !watches(call));
     let (over, in_flight): (Vec<_>, Vec<_>) = calls.partition(|call| call.state.is_ended());
     let last = over.len().saturating_sub(ended.min(CALLS_MAX));
     let mut text = format!("{TITLE} {}\n", recording.me);
@@ -231,9 +233,11 @@ mod tests {
             let mut calls: Vec<RecordedCall> = calls;
             calls.sort_by_key(|call| !call.state.is_ended());
             calls.iter_mut().step_by(3).for_each(|call| call.func = NUMBER);
+            calls.iter_mut().step_by(4).for_each(|call| call.func = metrics_function::NUMBER);
             let recording = Recording { me: 5, calls };
             let read = Recording::parse(text(&recording, most).as_bytes()).expect("it was just written");
-            let kept = recording.calls.iter().filter(|call| call.func != NUMBER);
+            let watches = [NUMBER, metrics_function::NUMBER];
+            let kept = recording.calls.iter().filter(|call| !watches.contains(&call.func));
             let over = kept.clone().filter(|call| call.state.is_ended()).count();
             let expected: Vec<RecordedCall> = kept.skip(over.saturating_sub(most)).cloned().collect();
             prop_assert_eq!((read.me, read.calls), (5, expected));

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use gpc_trees::sorting::sort_by_key;
 use gpc_trees::{Group, Id};
 
 use super::call_error::CallError;
@@ -10,6 +12,7 @@ use super::completion::{CallEnd, NextReply, SubtreeAnswer, Success};
 use super::handle::{CallHandle, Canceller};
 use super::outcome::{IdReply, Outcome};
 use super::plan::Plan;
+use crate::Clock;
 use crate::chain::RootReply;
 use crate::wire::{Cause, Status};
 
@@ -122,6 +125,31 @@ impl Replies {
         }
     }
 
+    /// Waits for the next reply, up to `limit` if there is one: `Ready(None)` at the end, `Pending` if no reply arrives
+    /// in that time.
+    ///
+    /// # Errors
+    /// If this thread may not [wait](CallHandle::wait) for the call, which continues.
+    pub fn wait_for(
+        &mut self,
+        limit: Option<Duration>,
+    ) -> Result<Poll<Option<Result<IdReply, NoReply>>>, CallError> {
+        let until = limit.map(|limit| Clock::system().limit(limit));
+        // Ends: as in `poll_next`.
+        loop {
+            if let Some(reply) = self.ready.pop_front() {
+                return Ok(Poll::Ready(Some(reply)));
+            }
+            if self.has_ended || !self.handle.is_open() {
+                return Ok(Poll::Ready(None));
+            }
+            match self.handle.wait_for_reply(until.as_ref().map(|until| until.left().unwrap_or_default()))? {
+                Some(next) => self.take(next),
+                None => return Ok(Poll::Pending),
+            }
+        }
+    }
+
     fn take(&mut self, next: NextReply) {
         let Some(plan) = self.handle.plan.as_ref() else { return };
         match next {
@@ -135,7 +163,7 @@ impl Replies {
             }
             NextReply::End(ended) => {
                 self.has_ended = true;
-                self.known.sort_unstable_by_key(|group| group.start);
+                sort_by_key(&mut self.known, |group| group.start);
                 self.ready.extend(rest(plan, ended, &self.known));
             }
         }
@@ -162,7 +190,7 @@ fn missing(outcome: &Outcome, id: Id) -> Option<NoReply> {
     Some(NoReply { id, status, cause: outcome.cause(id).cloned() })
 }
 
-/// What the end of the call adds to the replies at these places, which are in ascending order.
+/// The replies that remain at the end of the call, besides those at these places, which are in ascending order.
 fn rest(plan: &Plan, ended: CallEnd, known: &[Group]) -> Vec<Result<IdReply, NoReply>> {
     let Some(Ok(success)) = ended else { return Vec::new() };
     let outcome = Outcome::new(plan.clone(), success);
@@ -189,18 +217,13 @@ impl Iterator for Replies {
     type Item = Result<IdReply, NoReply>;
 
     fn next(&mut self) -> Option<Result<IdReply, NoReply>> {
-        // Ends: as in `poll_next`.
-        loop {
-            if let Some(reply) = self.ready.pop_front() {
-                return Some(reply);
-            }
-            if self.has_ended || !self.handle.is_open() {
-                return None;
-            }
-            let next: Result<NextReply, CallError> = self.handle.wait_for_reply();
-            match next {
-                Ok(next) => self.take(next),
-                Err(_) => self.has_ended = true,
+        match self.wait_for(None) {
+            Ok(Poll::Ready(next)) => next,
+            // Without a limit there is a reply, or an end.
+            Ok(Poll::Pending) => None,
+            Err(_) => {
+                self.has_ended = true;
+                None
             }
         }
     }

@@ -77,7 +77,7 @@ enum Data<'a> {
 enum RequestForm<'a> {
     /// A job of the chain, which may be stopped, or answered later.
     Job { request: &'a wire::Request, run: &'a LazyRun },
-    /// A short request, which runs where it was read, or outside the loop; then it may be stopped.
+    /// A short request, executed where it was read, or outside the loop. Only the latter may be stopped.
     Short { plan: &'a PlanKey<'a>, context: &'a CallContext, run: Option<&'a Run> },
 }
 
@@ -116,8 +116,8 @@ impl<'a> Request<'a> {
         Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, host }
     }
 
-    /// The same of a short request whose func runs outside the loop, until this moment at most.
-    pub(super) fn outside(self, run: &'a Run, until: Time) -> Request<'a> {
+    /// The same for a short request whose func runs outside the loop, up to this deadline.
+    pub(super) fn for_leader(self, run: &'a Run, until: Time) -> Request<'a> {
         let of = match self.of {
             RequestForm::Short { plan, context, .. } => RequestForm::Short { plan, context, run: Some(run) },
             job => job,
@@ -330,7 +330,8 @@ impl<'a> Request<'a> {
             Err(why) => answer.fail(why),
         });
         // If the queue is full, the token is dropped, which sends a failure.
-        let _ = self.host.mailbox().command(Command::Change { change, answer }, Duration::ZERO);
+        let _ =
+            self.host.mailbox().command(Command::Change { change: Box::new(change), answer }, Duration::ZERO);
     }
 
     /// The metrics of the node.
@@ -338,7 +339,7 @@ impl<'a> Request<'a> {
         self.host.metrics()
     }
 
-    /// Asks the event loop for what the flight recorder has.
+    /// Requests the records of the flight recorder from the event loop.
     pub(super) fn report(&self, answer: impl FnOnce(Recording) + Send + 'static) {
         let answer = Report(Box::new(answer));
         // If the queue is full, the token in the answer is dropped, which sends a failure.

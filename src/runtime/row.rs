@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_row_is_refused() {
+    fn text_of_another_form_is_rejected() {
         let host = [127, 0, 0, 1].into();
         let error = AddressRow::ports(Id::MAX - 1, host, vec![1, 2]).unwrap_err();
         assert_eq!(error.to_string(), "2 ids from 4294967294 on are more than there are");

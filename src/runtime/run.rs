@@ -50,7 +50,7 @@ impl Run {
 /// Runs code of the application, which may panic, on a thread that must go on.
 fn call(hook: StopHook) {
     if catch_unwind(AssertUnwindSafe(hook)).is_err() {
-        error!("what was to be told of the end of a call panicked");
+        error!("a callback for the end of a call panicked");
     }
 }
 

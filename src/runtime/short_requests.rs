@@ -1,5 +1,5 @@
-//! Short requests of default functions in the event loop: which wait for the end of the turn, how one begins, and what
-//! follows its function. [`short_jobs`](super::short_jobs) has what is kept of them.
+//! Short requests of default functions in the event loop: which request waits for the end of the turn, how one begins,
+//! and what follows its function. [`short_jobs`](super::short_jobs) has their state.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,35 +9,37 @@ use gpc_trees::{Id, IdList};
 use super::event_loop::EventLoop;
 use super::functions::Entry;
 use super::short_jobs::{ShortJob, ShortRan, ShortSource, WAITING_MAX};
-use crate::chain::{Begun, Input, Reply};
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
+use crate::chain::{FastStart, Input, Reply};
 use crate::link::Phase;
 use crate::link::peering::LinkKey;
 use crate::wire::CallId;
+use crate::wire::short::KeyBuffer;
 
 impl EventLoop {
-    /// Begins a short request whose turn has come.
+    /// Begins the next short request.
     ///
     /// # Errors
-    /// The request, if it takes the general path.
+    /// The request, if it must use the general path.
     pub(super) fn begin_short(&mut self, source: ShortSource) -> Result<(Arc<ShortJob>, Reply), ShortSource> {
-        let mut room = std::mem::take(&mut self.calls.ids_room);
-        let begun = self.begins(&source, &mut room);
-        self.calls.ids_room = room;
+        let mut room = self.calls.key_buffer.take().unwrap_or_default();
+        let begun = self.try_begin(&source, &mut room);
+        self.calls.key_buffer = Some(room);
         let Some((call, alone, entry)) = begun else { return Err(source) };
-        let Some((ids, own)) = self.lent(alone) else { return Err(source) };
+        let Some((ids, own)) = self.reply_memory(alone) else { return Err(source) };
         let (ids, own) = (ids.clone(), std::mem::take(own));
         let (run, begun) = (Arc::default(), self.clock.time());
         Ok((Arc::new(ShortJob { source, call, ids, alone, entry, run, begun }), own))
     }
 
-    /// What the chain lends to the function of the call that has just begun: its ids, and room for its reply.
-    fn lent(&mut self, alone: bool) -> Option<(&IdList, &mut Reply)> {
-        if alone { self.node.spot_alone() } else { self.node.spot_room() }
+    /// The ids and the empty reply for the function of the call that has just begun.
+    fn reply_memory(&mut self, alone: bool) -> Option<(&IdList, &mut Reply)> {
+        if alone { self.node.leaf_room() } else { self.node.reply_room() }
     }
 
-    /// Whether a short request begins on the fast path: its call, whether nobody is below, and the function.
-    fn begins(&mut self, source: &ShortSource, room: &mut Vec<u8>) -> Option<(CallId, bool, Entry)> {
+    /// Begins a short request on the fast path, if it qualifies. Returns its call, whether this id is a leaf, and the
+    /// function.
+    fn try_begin(&mut self, source: &ShortSource, room: &mut KeyBuffer) -> Option<(CallId, bool, Entry)> {
         if let ShortSource::Frame { key, parent, .. } = source
             && !self.is_up(*key, *parent)
         {
@@ -46,27 +48,28 @@ impl EventLoop {
         let EventLoop { node, executor, clock, .. } = self;
         match source {
             ShortSource::Frame { parent, .. } => {
-                // A frame has the name of its call.
+                // A frame contains the name of its call.
                 let short = source.short(CallId { root: 0, sequence: 0 }, room)?;
-                let entry = executor.begin_outside(short.plan.func())?;
-                let begun = node.spot_begins(|| clock.time(), *parent, &short);
-                (begun != Begun::Unusual).then(|| (short.particulars.call, begun == Begun::Alone, entry))
+                let entry = executor.take_leader_function(short.plan.func())?;
+                let begun = node.begin_fast(|| clock.time(), *parent, &short);
+                (begun != FastStart::General)
+                    .then(|| (short.particulars.call, begun == FastStart::Leaf, entry))
             }
             ShortSource::Start { start, data, .. } => {
-                let entry = executor.begin_outside(start.func)?;
-                let short = node.spot_starts(clock.time(), start, data, room)?;
-                Some((short.particulars.call, false, entry))
+                let entry = executor.take_leader_function(start.func)?;
+                let short = start.short(node.next_name(), data, room)?;
+                node.start_fast(clock.time(), &short, false).then_some((short.particulars.call, false, entry))
             }
         }
     }
 
-    /// The function of a short request has run.
+    /// Continues a short request after its function.
     pub(super) fn short_has_run(&mut self, ShortRan { job, own, result }: ShortRan) {
-        if let Some((_, room)) = self.lent(job.alone) {
+        if let Some((_, room)) = self.reply_memory(job.alone) {
             *room = own;
         }
-        let mut room = std::mem::take(&mut self.calls.ids_room);
-        // It was read before.
+        let mut room = self.calls.key_buffer.take().unwrap_or_default();
+        // Parsed before, so it is valid.
         if let Some(short) = job.source.short(job.call, &mut room) {
             let of = &short.particulars;
             match job.source {
@@ -74,27 +77,27 @@ impl EventLoop {
                 ShortSource::Frame { key, parent, .. } => {
                     self.ran_with_children((key, parent), of, result);
                 }
-                ShortSource::Start { .. } => self.ran_at_root(job.source.asker(), of, result),
+                ShortSource::Start { .. } => self.ran_at_root(job.source.origin(), of, result),
             }
         }
-        self.calls.ids_room = room;
+        self.calls.key_buffer = Some(room);
         if unlikely(!self.calls.to_follow.is_empty()) {
             self.follow_started();
         }
     }
 
-    /// The function of a short request runs on while the node does: the call takes the general path.
+    /// Moves a short request whose function is still running to the general path.
     pub(super) fn short_overran(&mut self, job: &ShortJob) {
-        // It was read before.
+        // Parsed before, so it is valid.
         let Some(request) = job.request() else { return };
-        self.executor.overran(job.call, job.run.clone());
+        self.executor.keep_running(job.call, job.run.clone());
         if let ShortSource::Frame { key, .. } = job.source
             && let Some(link) = self.connections.links.table.link_mut(key)
         {
-            // It counts as consumed when the function has run.
+            // The request counts as consumed when the function has run.
             link.unacknowledged += 1;
         }
-        self.node.spot_overran(job.source.asker(), request, job.begun, &mut self.outputs);
+        self.node.func_overran(job.source.origin(), request, job.begun, &mut self.outputs);
         self.settle();
         if unlikely(!self.calls.to_follow.is_empty()) {
             self.follow_started();
@@ -106,15 +109,15 @@ impl EventLoop {
         link.is_some_and(|link| link.phase == Phase::Up(parent))
     }
 
-    /// Whether the function of a short request is to run outside the loop, at the end of the turn.
-    pub(super) fn goes_outside(&mut self, func: u64) -> bool {
+    /// Whether the function of a short request must run outside the loop, at the end of the turn.
+    pub(super) fn runs_outside_loop(&mut self, func: u64) -> bool {
         let waiting = self.short.waiting.len();
         waiting < WAITING_MAX
             && self.node.default_workers_are_idle()
-            && self.executor.goes_outside(func, waiting)
+            && self.executor.runs_outside_loop(func, waiting)
     }
 
-    /// What waits of this link takes the general path, before what has come behind it.
+    /// Moves the waiting requests of a link to the general path, before later frames of the link.
     #[inline]
     pub(super) fn take_in_frames(&mut self, of: LinkKey) {
         if !self.short.waiting.is_empty() {
@@ -122,11 +125,27 @@ impl EventLoop {
         }
     }
 
-    /// The calls that wait to be started take the general path.
+    /// Moves the calls that wait to start to the general path.
     #[inline]
     pub(super) fn take_in_starts(&mut self) {
         if !self.short.waiting.is_empty() {
             self.take_in_waiting(|source| matches!(source, ShortSource::Start { .. }));
+        }
+    }
+
+    /// Cancels a call of the application. The chain does not know a call that waits here.
+    #[cold]
+    pub(super) fn give_up(&mut self, ticket: u64) {
+        let is_it =
+            |source: &ShortSource| matches!(source, ShortSource::Start { ticket: of, .. } if *of == ticket);
+        let place = self.short.waiting.iter().position(is_it);
+        match place.and_then(|place| self.short.waiting.remove(place)) {
+            Some(ShortSource::Start { start, .. }) => {
+                if let Some(completion) = self.calls.completions.remove(ticket) {
+                    completion.complete(Some(Err(self.node.given_up(&start))));
+                }
+            }
+            _ => self.apply(Input::GiveUp { ticket }),
         }
     }
 
@@ -142,12 +161,12 @@ impl EventLoop {
         }
     }
 
-    /// A short request takes the general path.
+    /// Moves a short request to the general path.
     pub(super) fn take_in_general(&mut self, source: ShortSource) {
         match source {
-            // With its link it is lost.
+            // The request is lost with its link.
             ShortSource::Frame { key, parent, .. } if !self.is_up(key, parent) => {}
-            // It was read before, so it is right.
+            // Parsed before, so it is valid.
             ShortSource::Frame { key, bytes, .. } => {
                 if let Err(error) = self.feed(key, &bytes, true) {
                     self.connections.close(self.clock.time(), key, &error.to_string());

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpc_trees::Id;
+use gpc_trees::sorting::sort_by;
 use tracing::warn;
 
 use super::connections::Connections;
@@ -34,36 +35,36 @@ const NEWEST: usize = 16;
 impl Connections {
     /// Whether links must be closed before another connection is accepted.
     pub(super) fn is_full(&self) -> bool {
-        self.descriptors.short && self.links.table.len() >= self.descriptors.most
+        self.descriptors.is_short && self.links.table.len() >= self.descriptors.hard_max
     }
 
     /// Records a new connection.
-    pub(super) fn one_more(&mut self) {
-        self.descriptors.short |= self.links.table.len() >= self.descriptors.few;
+    pub(super) fn note_connection(&mut self) {
+        self.descriptors.is_short |= self.links.table.len() >= self.descriptors.soft_max;
     }
 
     /// Records that the system had no descriptor for an incoming connection.
-    pub(super) fn none_to_accept(&mut self, now: Time) {
-        self.note_none_left();
+    pub(super) fn note_accept_shortage(&mut self, now: Time) {
+        self.note_exhaustion();
         self.accepting.again = Some(now.plus(PAUSE));
     }
 
     /// Records that the system had no descriptor for a link to a peer: it gets one when one is free, or is lost.
-    pub(super) fn none_to_connect(&mut self, to: Id) {
-        self.note_none_left();
+    pub(super) fn note_connect_shortage(&mut self, to: Id) {
+        self.note_exhaustion();
         self.descriptors.waiting.insert(to);
     }
 
     /// Records that the system has no descriptor left: idle links are closed at the end of the turn.
-    fn note_none_left(&mut self) {
-        (self.descriptors.short, self.descriptors.none_left) = (true, true);
+    fn note_exhaustion(&mut self) {
+        (self.descriptors.is_short, self.descriptors.is_exhausted) = (true, true);
         self.descriptors.full_until = None;
     }
 
     /// Returns why hellos of strangers are rejected, if all links are in use.
     pub(super) fn has_no_room_for_strangers(&self, now: Time) -> Option<String> {
-        let Descriptors { limit, few, full_until, .. } = self.descriptors;
-        let refused = full_until.is_some_and(|until| now < until) && self.links.table.len() >= few;
+        let Descriptors { limit, soft_max, full_until, .. } = self.descriptors;
+        let refused = full_until.is_some_and(|until| now < until) && self.links.table.len() >= soft_max;
         refused.then(|| format!("{}, and all others are in use", self.why_closed(limit)))
     }
 
@@ -77,7 +78,7 @@ impl Connections {
     /// Whether [`make_room`](Self::make_room) has work to do.
     #[inline(always)]
     pub(super) fn is_short(&self) -> bool {
-        self.descriptors.short
+        self.descriptors.is_short
     }
 
     /// Whether a search for links to close may succeed.
@@ -89,11 +90,11 @@ impl Connections {
     /// calls.
     #[cold]
     pub(super) fn make_room(&mut self, now: Time, involved: Option<&BTreeSet<Id>>) {
-        self.descriptors.short = false;
+        self.descriptors.is_short = false;
         if let Some(involved) = involved {
             let idle = self.idle_strangers(now, involved);
-            self.descriptors.none_left = false;
-            let none = idle.is_empty() && self.links.table.len() >= self.descriptors.few;
+            self.descriptors.is_exhausted = false;
+            let none = idle.is_empty() && self.links.table.len() >= self.descriptors.soft_max;
             self.descriptors.full_until = none.then(|| now.plus(PAUSE));
             let most = idle.len().div_ceil(CLOSED_PART);
             let limit = self.descriptors.limit;
@@ -111,7 +112,7 @@ impl Connections {
             }
         }
         for id in std::mem::take(&mut self.descriptors.waiting) {
-            self.connect_at_last(now, id);
+            self.retry_connect(now, id);
         }
     }
 
@@ -123,22 +124,22 @@ impl Connections {
                 && !self.links.peering.book.contains(peer)
                 && !involved.contains(&peer)
             {
-                idle.push((!connection.is_through(), connection.used, key));
+                idle.push((!connection.is_flushed(), connection.used, key));
             }
         }
         let used = |key| self.links.table.get(key).map_or(0, |connection| connection.used);
         let mut silent: Vec<_> =
             self.links.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
         // A new connection may be a peer, as long as there is room.
-        let pressed = self.descriptors.none_left || self.links.table.len() >= self.descriptors.most;
+        let pressed = self.descriptors.is_exhausted || self.links.table.len() >= self.descriptors.hard_max;
         let late = now.plus(GREETING_LIMIT.saturating_sub(GRACE));
-        silent.sort_unstable();
+        sort_by(&mut silent, Ord::cmp);
         let old = silent.len().saturating_sub(NEWEST);
         let may_go =
             |place, until: Option<Time>| pressed || place < old || until.is_none_or(|until| until <= late);
         let silent = silent.into_iter().enumerate().filter(|(place, (until, ..))| may_go(*place, *until));
         idle.extend(silent.map(|(_, (_, key, used))| (false, used, key)));
-        idle.sort_unstable();
+        sort_by(&mut idle, Ord::cmp);
         idle.into_iter().map(|(_, _, key)| key).collect()
     }
 
@@ -149,7 +150,7 @@ impl Connections {
         if !matches!(link.phase, Phase::Up(_)) {
             return self.close(now, key, "descriptors are short, and it has not said hello");
         }
-        link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::LinkClosed, text });
+        link.outbox.push_goodbye(&Goodbye { reason: GoodbyeReason::LinkClosed, text });
         link.loss = Loss::Closed;
         // Bytes that cannot be sent at once are lost.
         let _ = connection.flush(Time::default);
@@ -157,14 +158,14 @@ impl Connections {
     }
 
     /// Connects where there was no descriptor before, if a message still waits for that link.
-    fn connect_at_last(&mut self, now: Time, to: Id) {
-        if self.links.peering.state(to) == State::Absent && self.links.pending.has(to) {
+    fn retry_connect(&mut self, now: Time, to: Id) {
+        if self.links.peering.state(to) == State::Absent && self.links.pending.contains(to) {
             self.connect(now, to);
             self.settle(now);
         }
         // There is still no descriptor.
         if self.descriptors.waiting.remove(&to) {
-            self.descriptors.short = false;
+            self.descriptors.is_short = false;
             let why = format!(
                 "no file descriptor is left (ulimit -n {}): raise the limit, or close what is not needed",
                 self.descriptors.limit

@@ -33,7 +33,7 @@ pub(super) struct Side {
     pub(super) mailbox: Arc<Mailbox>,
     /// The zero of the node's clock.
     pub(super) begun: Instant,
-    /// A size that a budget finds once is whole, whatever panics.
+    /// The budgets are valid after any panic.
     pub(super) memory: AssertUnwindSafe<Memory>,
     pub(super) calls: CallMetrics,
     pub(super) metrics: Arc<LoopMetrics>,
@@ -60,7 +60,7 @@ impl Host for Side {
         self.gathered()
     }
 
-    fn prepared(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
+    fn prepared(&self, call: Call, left: Option<Duration>) -> Result<(Box<Start>, Plan), CallError> {
         self.prepare(call, left)
     }
 

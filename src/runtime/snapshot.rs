@@ -1,4 +1,4 @@
-//! What a node holds, counted by itself. Compiled for tests only (feature `snapshot`).
+//! Snapshots of what a node holds, counted by the node. Compiled for tests only (feature `snapshot`).
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl EventLoop {
             ("completions", self.calls.completions.len()),
             ("functions", self.executor.runs()),
             ("waiting functions", self.mailbox.waiters.waiting().len()),
-            ("waiting tasks", self.mailbox.crowd()),
+            ("waiting tasks", self.mailbox.waiting_tasks()),
             ("reasons", self.calls.reasons.0.len()),
             ("spare memory", usize::from(self.holds_memory())),
         ]))
@@ -60,23 +60,23 @@ impl Connections {
     fn snapshot(&self, own: usize) -> Snapshot {
         let links =
             |which: fn(&Connection) -> bool| self.links.table.values().filter(|one| which(one)).count();
-        let (sealed, addresses) = self.extents.held();
+        let (sealed, addresses) = self.extents.open_descriptors();
         Snapshot::new([
             ("links up", links(|one| matches!(one.link.phase, Phase::Up(_)))),
             ("links opening", links(|one| matches!(one.link.phase, Phase::Connecting(_) | Phase::Greeting))),
             ("links closing", links(|one| one.link.phase == Phase::Closing)),
-            ("links with unsent bytes", links(|one| !one.is_through())),
+            ("links with unsent bytes", links(|one| !one.is_flushed())),
             ("mapped rings", links(|one| one.socket.is_polled())),
             ("peers whose messages wait for a link", self.links.pending.len()),
             ("peers that wait for a descriptor", self.descriptors.waiting.len()),
             ("arrivals", self.links.arrivals.len()),
             ("links to be read", self.unread.len()),
             ("links to be written", self.links.dirty.len()),
-            ("connection deadlines", self.links.due.count()),
+            ("connection deadlines", self.links.deadlines.count()),
             ("bytes under way", self.memory.pieces.used() as usize),
             ("sealed files", sealed),
             ("reserved addresses", addresses),
-            ("events", self.listeners_of_events.iter().map(|listener| listener.queued()).sum()),
+            ("events", self.event_listeners.iter().map(|listener| listener.queued()).sum()),
             ("descriptors", own + self.accepting.listeners.len() + self.links.table.len() + sealed),
         ])
     }

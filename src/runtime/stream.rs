@@ -90,7 +90,7 @@ impl Drop for DataReceiver {
     fn drop(&mut self) {
         let streaming = self.streaming.take();
         if catch_unwind(AssertUnwindSafe(|| drop(streaming))).is_err() {
-            error!("a function that takes its data as they come panicked when it was dropped");
+            error!("a streaming function panicked in its drop");
         }
     }
 }
@@ -146,5 +146,5 @@ pub(super) fn take(
 pub(super) fn resume(FuncState(left): FuncState) -> Result<DataReceiver, Box<Reason>> {
     left.downcast()
         .map(|receiver| *receiver)
-        .map_err(|_| "what an earlier job has left is of another kind".into())
+        .map_err(|_| "the state of an earlier job has another type".into())
 }

@@ -8,6 +8,10 @@ use gpc_trees::{Group, Id, IdList, Tree};
 
 use crate::wire::trace::{IdTimes, entries};
 
+/// The parent of an id without times waited for that id last, if more than a tenth of the parent's time is
+/// unexplained. If the id was lost long before, the parent only merges after its last answer.
+const UNEXPLAINED_DIVISOR: u32 = 10;
+
 /// The shape of a traced call, which the root remembers: all ids in tree order, this node first.
 #[derive(Clone, Debug)]
 pub(super) struct Traced {
@@ -33,11 +37,11 @@ pub struct TracedId {
     pub id: Id,
     /// The id that its answer went to.
     pub parent: Option<Id>,
-    /// Whether its times are known. Those of an id that is lost, or whose parent had no room for them, are not; all
-    /// durations are zero then.
+    /// Whether its times are known. Those of an id that is lost or has failed, or whose parent had no room for them,
+    /// are not; all durations are zero then.
     pub is_known: bool,
-    /// When its request came, since the call began. This alone is an estimate: a request is assumed to travel as long
-    /// as the answer.
+    /// When its request arrived, since the call began. This alone is an estimate: a request is assumed to travel as
+    /// long as the answer.
     pub begins: Duration,
     /// How long func waited for its data or for a worker.
     pub queue: Duration,
@@ -49,14 +53,21 @@ pub struct TracedId {
     pub total: Duration,
     /// How long request and answer were on the link with the parent, together.
     pub link: Duration,
-    /// When the answer came to the parent, since the request came to the parent.
+    /// When the answer arrived at the parent, since the request arrived there.
     pub answered: Duration,
-    /// The child whose answer came last.
+    /// The child whose answer arrived last, or the child without times that this id waited for after that.
     pub last: Option<Id>,
 }
 
 impl TracedId {
-    /// The time that the id and its link are responsible for.
+    /// How long this id neither worked nor waited for a child with known times. `last` is the known child whose answer
+    /// arrived last.
+    fn unexplained(&self, last: Option<&TracedId>) -> Duration {
+        let until = last.map_or(Duration::ZERO, |last| last.answered).max(self.queue + self.func);
+        self.total.saturating_sub(until + self.callbacks)
+    }
+
+    /// The time spent at the id and on its link.
     pub fn own(&self) -> Duration {
         self.queue + self.func + self.callbacks + self.link
     }
@@ -72,6 +83,7 @@ impl Trace {
         let parents = parents(&traced.tree, &times);
         let mut ids: Vec<TracedId> = traced.ids.iter().zip(&times).map(|(id, times)| of(id, times)).collect();
         let mut lasts: Vec<Option<usize>> = vec![None; ids.len()];
+        let mut lost: Vec<Option<usize>> = vec![None; ids.len()];
         // A parent stands before its children.
         for place in 1..ids.len() {
             let Some(above) = parents[place] else { continue };
@@ -83,11 +95,15 @@ impl Trace {
             one.link = one.answered.saturating_sub(sent).saturating_sub(one.total);
             one.begins = begins + one.link / 2;
             let (answered, is_known) = (one.answered, one.is_known);
-            if is_known && lasts[above].is_none_or(|last| ids[last].answered < answered) {
+            if !is_known {
+                lost[above].get_or_insert(place);
+            } else if lasts[above].is_none_or(|last| ids[last].answered < answered) {
                 lasts[above] = Some(place);
             }
         }
-        for (place, last) in lasts.into_iter().enumerate() {
+        for (place, (last, lost)) in lasts.into_iter().zip(lost).enumerate() {
+            let waited = ids[place].unexplained(last.map(|last| &ids[last]));
+            let last = lost.filter(|_| waited * UNEXPLAINED_DIVISOR > ids[place].total).or(last);
             ids[place].last = last.map(|last| ids[last].id);
         }
         let places = ids.iter().zip(0..).map(|(one, place)| (one.id, place)).collect();
@@ -105,13 +121,13 @@ impl Trace {
     }
 
     /// The critical path, from the root on: each id waited last for the next one. The last id waited for its own
-    /// function, or has no children.
+    /// function, has no children, or is without times: the call went on without it.
     pub fn path(&self) -> Vec<&TracedId> {
         let mut path: Vec<&TracedId> = self.ids.first().into_iter().collect();
         // Ends: each id stands behind its parent.
         while let Some(next) = path.last().and_then(|one| {
             let last = self.get(one.last?)?;
-            (last.answered >= one.queue + one.func).then_some(last)
+            (last.answered >= one.queue + one.func || !last.is_known).then_some(last)
         }) {
             path.push(next);
         }
@@ -180,7 +196,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// func takes `func` ms, the answer goes up after `total` and comes after `answered`.
+    /// func takes `func` ms; the answer leaves after `total` and arrives after `answered`.
     fn times(func: u32, total: u32, answered: u32) -> IdTimes {
         let span = |ms: u32| Span::of(ms * MS);
         IdTimes {
@@ -224,13 +240,26 @@ mod tests {
         assert_eq!((path(&flat(30)), path(&flat(2))), (vec![0], vec![0, 2]));
     }
 
-    /// The root adopts the children of a lost id: their answers came to it.
+    /// The root adopts the children of a lost id, so it receives their answers.
     #[test]
     fn the_ids_below_a_lost_one_belong_to_the_id_that_has_adopted_them() {
-        let lost = trace(Tree::Chain, false, &[times(1, 80, 0), IdTimes::NONE, times(5, 10, 70)]);
+        let lost = trace(Tree::Chain, false, &[times(1, 80, 0), IdTimes::NONE, times(5, 10, 78)]);
         assert_eq!((lost.missing(), path(&lost)), (vec![1], vec![0, 2]));
         assert_eq!(lost.get(2).unwrap().parent, Some(0));
-        assert_eq!(lost.get(2).unwrap().link, 58 * MS);
+        assert_eq!(lost.get(2).unwrap().link, 66 * MS);
+    }
+
+    /// A partial call waited for a stopped process until its time limit. Its critical path ended at an id that had
+    /// answered after 9 ms.
+    #[test]
+    fn the_path_ends_at_a_lost_id_that_the_call_waited_for() {
+        let limit = trace(Tree::Flat, true, &[times(2, 3_000, 0), times(1, 2, 9), IdTimes::NONE]);
+        assert_eq!((path(&limit), limit.get(0).unwrap().last), (vec![0, 2], Some(2)));
+        // The highest of those that are lost.
+        let chain = trace(Tree::Chain, false, &[times(2, 3_000, 0), IdTimes::NONE, IdTimes::NONE]);
+        assert_eq!(path(&chain), [0, 1]);
+        let own = trace(Tree::Flat, true, &[times(2_999, 3_000, 0), times(1, 2, 9), IdTimes::NONE]);
+        assert_eq!(path(&own), [0], "its own function took the time");
     }
 
     #[test]

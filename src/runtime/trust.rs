@@ -45,11 +45,11 @@ impl Trust {
     #[cfg(feature = "noise")]
     pub(super) fn crypto(self, job: Job) -> io::Result<Option<Box<dyn Crypto>>> {
         use super::randomness::fill;
-        use crate::link::peering::{Noise, Unproved};
+        use crate::link::peering::{Noise, ProofError};
 
         let Some(secret) = self.secret else { return Ok(None) };
         let key = self.key.map_or_else(PrivateKey::random, Ok)?;
-        let draw = |bytes: &mut [u8]| fill(bytes).map_err(|_| Unproved);
+        let draw = |bytes: &mut [u8]| fill(bytes).map_err(|_| ProofError);
         Ok(Some(Box::new(Noise::new(&secret, job, key, Box::new(draw)))))
     }
 

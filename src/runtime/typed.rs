@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The length of a list is a word of a peer, and no memory is taken on it.
+    /// The length of a list is announced by a peer, so no memory is allocated for it.
     #[test]
     fn an_announced_length_takes_no_memory() {
         let longest = encode(&u64::MAX).unwrap();

@@ -3,7 +3,7 @@
 //! Waking a process that sleeps on another core costs some 20 µs, twice for each hop; a polling process finds a message
 //! in less than one. But polling occupies a core, and where processes share cores, it takes the core from those that
 //! have work. So a node polls only after a message has arrived, up to a limit. [`Wait::Adaptive`] polls only as long as
-//! that saves time. Decides from its inputs alone: no clock in here.
+//! that saves time. The policy depends on its inputs alone, and reads no clock.
 
 use std::time::Duration;
 
@@ -38,31 +38,31 @@ pub enum Wait {
 /// How long an adaptive node polls: a round over a few processes of one machine, and about twice the cost of a wake-up.
 const POLL_LIMIT: Duration = Duration::from_micros(50);
 
-/// The same if other processes take the core whenever the node yields: then most of the time is theirs, and polling
-/// costs only the switch to them and back. With this limit, a round over 64 processes on two cores takes 160 µs through
-/// rings and 310 over Unix sockets; if they sleep after [`POLL_LIMIT`], 400 and 450. Over TCP it takes 410 down a flat
-/// tree instead of 570.
+/// The same if other processes take the core whenever the node yields. Then most of the time is theirs, and polling
+/// costs only two switches. With this limit, a round over 64 processes on two cores takes 160 µs through rings, and 310
+/// µs over Unix sockets. With [`POLL_LIMIT`], it takes 400 and 450 µs. Over TCP it takes 410 µs down a flat tree
+/// instead of 570.
 const POLL_LIMIT_AMONG_OTHERS: Duration = Duration::from_micros(500);
 
 /// Maximum time of a yield if no process wants the core: it takes 0.2 µs then, and 0.7 µs if another process polls,
 /// too.
-const TAKEN: Duration = Duration::from_nanos(500);
+const IDLE_YIELD_MAX: Duration = Duration::from_nanos(500);
 
 /// The share of waits, in 256ths, that must have ended in time for the next one to begin with polling. Polling in vain
 /// costs little, since other processes get the core between any two polls. But where processes share cores, each yield
 /// takes time, and polling seldom ends in time.
-const WORTH: u32 = 128;
+const IN_TIME_MIN: u32 = 128;
 
 /// Polling that takes this long has yielded the core to a process that has work and keeps it: a whole slice of the
 /// system's scheduler, some milliseconds.
-const COSTLY: Duration = Duration::from_millis(1);
+const COSTLY_WAIT: Duration = Duration::from_millis(1);
 
 /// Number of waits without polling after a costly one; it doubles with each further one, up to the maximum.
 const PAUSE_MIN: u32 = 64;
 const PAUSE_MAX: u32 = 8192;
 
 /// One in this many waits without polling yields the core.
-const SAMPLED: u32 = 64;
+const SAMPLE_PERIOD: u32 = 64;
 
 /// What to do after an unsuccessful poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,9 +82,9 @@ pub(super) struct PollPolicy {
     /// How long an adaptive node polls at present.
     limit: Duration,
     /// The share of the last waits that ended in time, in 256ths; a moving average.
-    soon: u32,
+    in_time_share: u32,
     /// Number of waits without polling since the last yield.
-    blind: u32,
+    unsampled_waits: u32,
     /// Number of remaining waits without polling.
     pause: u32,
     /// Number of waits without polling after the next costly one.
@@ -93,37 +93,44 @@ pub(super) struct PollPolicy {
 
 impl PollPolicy {
     pub(super) fn new(wait: Wait) -> PollPolicy {
-        PollPolicy { wait, limit: POLL_LIMIT, soon: 256, blind: 0, pause: 0, next_pause: PAUSE_MIN }
+        PollPolicy {
+            wait,
+            limit: POLL_LIMIT,
+            in_time_share: 256,
+            unsampled_waits: 0,
+            pause: 0,
+            next_pause: PAUSE_MIN,
+        }
     }
 
     /// Whether to poll before the next sleep, after a message has arrived.
-    pub(super) fn polls(&self) -> bool {
+    pub(super) fn should_poll(&self) -> bool {
         match self.wait {
             Wait::Block => false,
             Wait::Spin(limit) => !limit.is_zero(),
-            Wait::Adaptive => self.pause == 0 && self.soon >= WORTH,
+            Wait::Adaptive => self.pause == 0 && self.in_time_share >= IN_TIME_MIN,
         }
     }
 
     /// Whether the durations of waits are needed.
-    pub(super) fn learns(&self) -> bool {
+    pub(super) fn needs_durations(&self) -> bool {
         self.wait == Wait::Adaptive
     }
 
     /// Records the duration of a yield between two polls.
-    pub(super) fn yielded(&mut self, took: Duration) {
-        self.limit = if took < TAKEN { POLL_LIMIT } else { POLL_LIMIT_AMONG_OTHERS };
+    pub(super) fn record_yield(&mut self, took: Duration) {
+        self.limit = if took < IDLE_YIELD_MAX { POLL_LIMIT } else { POLL_LIMIT_AMONG_OTHERS };
         self.note_cost(took);
     }
 
-    /// Whether a node that does not poll should yield anyway, to find out whether other processes want the core: its
-    /// long sleeps may be due to others that poll.
-    pub(super) fn samples(&mut self) -> bool {
+    /// Counts a wait without polling. Returns whether the node should yield anyway, to find out whether other processes
+    /// want the core: its long sleeps may be due to others that poll.
+    pub(super) fn count_unpolled_wait(&mut self) -> bool {
         if self.wait != Wait::Adaptive || self.pause > 0 {
             return false;
         }
-        self.blind = (self.blind + 1) % SAMPLED;
-        self.blind == 0
+        self.unsampled_waits = (self.unsampled_waits + 1) % SAMPLE_PERIOD;
+        self.unsampled_waits == 0
     }
 
     /// Whether no other process wanted the core at the last yield.
@@ -132,7 +139,7 @@ impl PollPolicy {
     }
 
     /// Records an unsuccessful poll; `all` is the duration of this wait so far.
-    pub(super) fn found_nothing(&mut self, all: Duration) -> PollStep {
+    pub(super) fn record_empty_poll(&mut self, all: Duration) -> PollStep {
         self.note_cost(all);
         match self.wait {
             Wait::Block => PollStep::Sleep,
@@ -144,7 +151,7 @@ impl PollPolicy {
     }
 
     /// Records a successful poll; `all` is the duration of this wait.
-    pub(super) fn found(&mut self, all: Duration) {
+    pub(super) fn record_success(&mut self, all: Duration) {
         if self.wait == Wait::Adaptive {
             self.learn(all < self.in_time());
             // Recovers slowly: one costly wait offsets many good ones.
@@ -155,14 +162,14 @@ impl PollPolicy {
 
     /// Stops polling for a while if a wait took so long that other processes must have had the core.
     fn note_cost(&mut self, all: Duration) {
-        if self.wait == Wait::Adaptive && all >= COSTLY {
+        if self.wait == Wait::Adaptive && all >= COSTLY_WAIT {
             self.pause = self.next_pause;
             self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// Records a message that arrived after a sleep; `polled` is whether the node polled before it.
-    pub(super) fn woken(&mut self, slept: Duration, polled: bool) {
+    pub(super) fn record_wake(&mut self, slept: Duration, polled: bool) {
         if self.wait == Wait::Adaptive {
             self.pause = self.pause.saturating_sub(1);
             // A message that arrives after unsuccessful polling is late, even if the sleep was short. The polling has
@@ -182,7 +189,7 @@ impl PollPolicy {
 
     fn learn(&mut self, in_time: bool) {
         let new = if in_time { 256 } else { 0 };
-        self.soon = (self.soon * 7 + new) / 8;
+        self.in_time_share = (self.in_time_share * 7 + new) / 8;
     }
 }
 
@@ -194,21 +201,21 @@ mod tests {
 
     /// Polls until the limit, with this duration for each step; returns the total.
     fn poll(policy: &mut PollPolicy, each: Duration) -> Duration {
-        let polls = (1..).find(|&polls| policy.found_nothing(each * polls) == PollStep::Sleep);
+        let polls = (1..).find(|&polls| policy.record_empty_poll(each * polls) == PollStep::Sleep);
         each * polls.expect("every strategy stops polling")
     }
 
     #[test]
     fn blocking_never_polls_and_spinning_polls_to_its_limit() {
-        assert!(!PollPolicy::new(Wait::Block).polls());
-        assert!(!PollPolicy::new(Wait::Spin(Duration::ZERO)).polls());
+        assert!(!PollPolicy::new(Wait::Block).should_poll());
+        assert!(!PollPolicy::new(Wait::Spin(Duration::ZERO)).should_poll());
         let mut spinning = PollPolicy::new(Wait::Spin(20 * US));
         for _ in 0..100 {
-            assert!(spinning.polls());
-            assert_eq!(spinning.found_nothing(US), PollStep::Again, "it never yields the core");
+            assert!(spinning.should_poll());
+            assert_eq!(spinning.record_empty_poll(US), PollStep::Again, "it never yields the core");
             assert_eq!(poll(&mut spinning, US), 20 * US);
             assert_eq!(poll(&mut spinning, 15 * US), 30 * US);
-            spinning.woken(Duration::from_secs(1), true);
+            spinning.record_wake(Duration::from_secs(1), true);
         }
     }
 
@@ -217,21 +224,21 @@ mod tests {
         let mut policy = PollPolicy::new(Wait::Adaptive);
         let mut polled = 0;
         for _ in 0..100 {
-            if policy.polls() {
+            if policy.should_poll() {
                 polled += 1;
-                assert_eq!(policy.found_nothing(US), PollStep::AgainAfterYield);
+                assert_eq!(policy.record_empty_poll(US), PollStep::AgainAfterYield);
                 assert_eq!(poll(&mut policy, US), POLL_LIMIT);
             }
-            let polled = policy.polls();
-            policy.woken(Duration::from_millis(1), polled);
+            let polled = policy.should_poll();
+            policy.record_wake(Duration::from_millis(1), polled);
         }
         assert!((1..16).contains(&polled), "{polled} polls for nothing");
         for _ in 0..8 {
-            policy.woken(30 * US, false);
+            policy.record_wake(30 * US, false);
         }
-        assert!(policy.polls(), "messages come soon again");
-        policy.found(US);
-        assert!(policy.polls());
+        assert!(policy.should_poll(), "messages come soon again");
+        policy.record_success(US);
+        assert!(policy.should_poll());
     }
 
     /// 64 processes on two cores polled for 50 µs each and fell asleep, one after the other. A round of polls took 160
@@ -240,17 +247,17 @@ mod tests {
     fn an_adaptive_node_polls_longer_while_others_take_the_core_that_it_yields() {
         let mut policy = PollPolicy::new(Wait::Adaptive);
         assert!(policy.is_alone());
-        policy.yielded(US);
+        policy.record_yield(US);
         assert!(!policy.is_alone());
         assert_eq!(poll(&mut policy, 20 * US), POLL_LIMIT_AMONG_OTHERS);
         // Messages that arrive after the rounds of all other processes are in time.
-        (0..100).for_each(|_| policy.found(400 * US));
-        assert!(policy.polls());
-        policy.yielded(US / 5);
+        (0..100).for_each(|_| policy.record_success(400 * US));
+        assert!(policy.should_poll());
+        policy.record_yield(US / 5);
         assert!(policy.is_alone());
         assert_eq!(poll(&mut policy, US), POLL_LIMIT);
-        (0..8).for_each(|_| policy.found(400 * US));
-        assert!(!policy.polls(), "it would have the core for itself all that time");
+        (0..8).for_each(|_| policy.record_success(400 * US));
+        assert!(!policy.should_poll(), "it would have the core for itself all that time");
     }
 
     /// Down a binomial tree over 64 processes on two cores, polling always ended a little too soon. The messages that
@@ -258,10 +265,10 @@ mod tests {
     #[test]
     fn a_message_soon_after_polling_in_vain_does_not_speak_for_polling() {
         let mut policy = PollPolicy::new(Wait::Adaptive);
-        policy.yielded(US);
+        policy.record_yield(US);
         let polls = (0..100).filter(|_| {
-            let polled = policy.polls();
-            policy.woken(if polled { 10 * US } else { 510 * US }, polled);
+            let polled = policy.should_poll();
+            policy.record_wake(if polled { 10 * US } else { 510 * US }, polled);
             polled
         });
         // Without polling the messages would be in time, so polling is tried again now and then.
@@ -275,29 +282,29 @@ mod tests {
         assert_eq!(poll(&mut PollPolicy::new(Wait::Adaptive), 200 * US), 200 * US);
     }
 
-    /// Beside a compiler on every core, polling yielded the core for a slice of 4 ms each time, and each short wait
-    /// without polling caused the next polling. One call in ten took 4 ms, where it takes 0.1 ms without polling.
+    /// With a compiler on every core, polling yielded the core for a slice of 4 ms each time. Each short wait without
+    /// polling caused the next polling. One call in ten took 4 ms, where it takes 0.1 ms without polling.
     #[test]
     fn an_adaptive_node_does_not_poll_for_a_while_after_it_has_lost_its_core() {
         let mut policy = PollPolicy::new(Wait::Adaptive);
         let mut costly = 0;
         for _ in 0..100_000 {
-            if policy.polls() {
+            if policy.should_poll() {
                 costly += 1;
                 // The awaited message has arrived meanwhile, or has not.
                 match costly % 2 {
-                    0 => policy.found(4000 * US),
+                    0 => policy.record_success(4000 * US),
                     _ => drop(poll(&mut policy, 4000 * US)),
                 }
             }
-            policy.woken(30 * US, false);
+            policy.record_wake(30 * US, false);
         }
         assert!((1..24).contains(&costly), "{costly} polls that cost a slice each");
         // The other processes have gone: polling pays again, and costs nothing.
-        (0..PAUSE_MAX).for_each(|_| policy.woken(30 * US, false));
-        assert!(policy.polls());
+        (0..PAUSE_MAX).for_each(|_| policy.record_wake(30 * US, false));
+        assert!(policy.should_poll());
         for _ in 0..PAUSE_MAX {
-            policy.found(US);
+            policy.record_success(US);
         }
         assert_eq!(policy.next_pause, PAUSE_MIN);
     }

@@ -58,8 +58,8 @@ impl Waiters {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a worker of this class is lost for good: all workers of some classes wait for calls that need a worker
-    /// of one of these classes.
+    /// Whether a worker of this class can never become free: all workers of some classes wait for calls that need a
+    /// worker of one of these classes.
     pub(super) fn is_stuck(&self, waiting: &[Waiter], class: u8) -> bool {
         let busy = |class: usize| waiting.iter().filter(|waiter| usize::from(waiter.class) == class).count();
         let full = |class: &usize| busy(*class) >= self.workers[*class];
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_its_own_worker_is_stuck_and_nobody_else() {
+    fn only_a_wait_for_the_own_worker_is_stuck() {
         let one = Waiters::new(vec![1, 1]);
         assert!(one.is_stuck(&[waiter(1, 0, 1)], 0), "its own");
         assert!(!one.is_stuck(&[waiter(1, 0, 2)], 0), "another class");

@@ -1,4 +1,4 @@
-//! Addresses of nodes.
+//! Addresses of nodes, and their text form.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

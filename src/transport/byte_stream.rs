@@ -1,5 +1,4 @@
-//! What a link asks of the bytes' way to its peer. The rest of the node asks these questions, and never which transport
-//! it is.
+//! The interface of a link to its transport. Only the transports know which kind a connection is.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -23,19 +22,19 @@ const ENDED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
 const ENDED: PollFlags = PollFlags::HUP;
 
-/// A connection that carries the bytes of one link in both directions, in order. Nothing here waits.
+/// A connection that carries the bytes of one link in both directions, in order. No method blocks.
 pub(crate) trait ByteStream: Read + Write + Debug {
-    /// The name, for people.
+    /// Name of the transport, for messages.
     fn name(&self) -> &'static str;
 
-    /// The socket that the system watches; `None` if there is none.
+    /// The socket to poll; `None` if the transport has none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The same, for the event loop. Without one, the transport says itself what has happened, see
-    /// [`set_token`](Self::set_token).
+    /// The same, for the event loop. A transport without a socket reports its events by the token that
+    /// [`set_token`](Self::set_token) sets.
     fn source(&mut self) -> Option<&mut dyn Source>;
 
-    /// The number by which the event loop knows the connection.
+    /// Sets the token of the connection in the event loop.
     fn set_token(&mut self, _token: usize) {}
 
     /// Whether a connection that has been opened is connected. If not, an event reports when it is.
@@ -58,7 +57,7 @@ pub(crate) trait ByteStream: Read + Write + Debug {
         self.descriptor().is_some_and(|socket| is_reported(socket, ENDED).unwrap_or(false))
     }
 
-    /// What lies between this process and the peer, and the source address of the connection as a number.
+    /// The kind of path to the peer, and the source address as a number.
     fn origin(&self) -> (Between, Option<PeerAddress>) {
         // A peer that has gone has no address: its bytes are rejected like those of strangers.
         let Some(Ok(address)) = self.descriptor().map(peer_address) else { return (Between::Network, None) };
@@ -70,29 +69,29 @@ pub(crate) trait ByteStream: Read + Write + Debug {
         (if ip.is_loopback() { Between::Loopback } else { Between::Network }, Some(bits))
     }
 
-    /// The address of the other end, for people.
-    fn whence(&self) -> String {
+    /// The address of the peer, for messages.
+    fn peer_name(&self) -> String {
         match self.descriptor().map(peer_address) {
             Some(Ok(address)) => address.to_string(),
             _ => "an address that is gone".into(),
         }
     }
 
-    /// The user of the process at the other end; `None` if the system does not tell.
+    /// The user of the peer's process; `None` if the system does not report it.
     ///
     /// # Errors
-    /// If it should tell and cannot.
+    /// If the system reports users, but not this one.
     fn peer_user(&self) -> io::Result<Option<u32>> {
         Ok(None)
     }
 
-    /// Has the system probe the connection while it is idle.
+    /// Makes the system probe the connection while it is idle.
     fn keep_alive(&self, _keepalive: Keepalive) {}
 
-    /// The peer announces a pause in which it reads nothing.
+    /// Allows a pause in which the peer reads nothing.
     fn allow_pause(&self, _keepalive: Keepalive, _pause: Duration) {}
 
-    /// Whether the system reports each read of the peer to a writer, which would wake the writer for every message.
+    /// Whether the system reports each read of the peer, which would wake this side for every message that it sends.
     fn reports_each_read(&self) -> bool {
         false
     }
@@ -108,8 +107,8 @@ pub(crate) trait ByteStream: Read + Write + Debug {
     /// small message may have to wait behind it.
     fn prepare_for_bulk(&self, segment: usize);
 
-    /// Whether written bytes are buffered here until the system takes them: [`flush`](Write::flush) writes these.
-    fn is_holding(&self) -> bool {
+    /// Whether written bytes wait here for the system: [`flush`](Write::flush) writes them.
+    fn has_unsent_bytes(&self) -> bool {
         false
     }
 
@@ -122,7 +121,7 @@ pub(crate) trait ByteStream: Read + Write + Debug {
     fn release_spare_memory(&mut self) {}
 }
 
-/// Questions to a transport that may have memory which both processes see. Without it, they have the answers here.
+/// The interface of transports with memory that both processes share. The defaults are for transports without.
 pub(crate) trait SharedMemory {
     /// Whether this side offers memory with its first bytes.
     fn offers_memory(&self) -> bool {
@@ -134,13 +133,13 @@ pub(crate) trait SharedMemory {
         false
     }
 
-    /// Both sides have the memory: later bytes go through it, and long data by descriptor if both take them so. Returns
-    /// false if there is no memory.
+    /// Switches to shared memory after the hellos: later bytes go through it, and long data by descriptor if
+    /// `by_descriptor` is set. Returns false if there is no memory.
     fn use_memory(&mut self, _by_descriptor: bool) -> bool {
         false
     }
 
-    /// The hellos are exchanged, and no memory is used.
+    /// Releases offered memory after the hellos: it is not used.
     fn use_no_memory(&mut self) {}
 
     /// Whether the connection can be polled without a system call, since its bytes go through memory. Then the reader
@@ -149,8 +148,8 @@ pub(crate) trait SharedMemory {
         false
     }
 
-    /// Whether bytes have come, or there is room for those that found none.
-    fn has_come(&self) -> bool {
+    /// Whether there are bytes to read, or room for bytes that found none.
+    fn is_ready(&self) -> bool {
         false
     }
 
@@ -159,16 +158,16 @@ pub(crate) trait SharedMemory {
         false
     }
 
-    /// From now on the peer notifies this side through the system.
-    fn sleep(&self) {}
+    /// Makes the peer notify this side through the socket.
+    fn request_notifications(&self) {}
 
-    /// From now on the peer need not notify.
-    fn wake(&self) {}
+    /// Makes the peer stop notifications.
+    fn stop_notifications(&self) {}
 
-    /// The system has reported a notification of the peer, or its end.
-    fn notified(&mut self, _closed: bool) {}
+    /// Handles a notification of the peer, or the end of the connection.
+    fn handle_notification(&mut self, _closed: bool) {}
 
-    /// The way for long data that pass by descriptor; `None` if they do not.
+    /// Passing of long data by descriptor; `None` if the link does not use it.
     fn descriptors(&mut self) -> Option<&mut dyn Descriptors> {
         None
     }
@@ -176,20 +175,20 @@ pub(crate) trait SharedMemory {
 
 /// Passes sealed memory by descriptor, beside the bytes.
 pub(crate) trait Descriptors {
-    /// Whether a descriptor may be handed over now. If not, there is room again when the peer has taken some.
+    /// Whether a descriptor may be passed now. If not, the peer notifies this side when it has taken some.
     ///
     /// # Errors
     /// If the peer has broken the shared memory.
     fn find_room(&mut self) -> io::Result<bool>;
 
-    /// Hands sealed memory over; its frame will be the last of `queued` bytes that are to be written. Returns false if
-    /// the data must go another way.
+    /// Passes sealed memory; its frame ends the next `queued` bytes to be written. Returns false if the data must go
+    /// through the ring.
     fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool;
 
-    /// Nothing waits to be written.
+    /// Stops waiting for room: nothing is queued.
     fn stop_waiting(&mut self);
 
-    /// Takes the next sealed memory of this length that the peer has handed over.
+    /// Takes the next sealed memory of this length that the peer has passed.
     ///
     /// # Errors
     /// If there is none, or it does not have the required form.

@@ -24,7 +24,7 @@ const BACKLOG: i32 = 4096;
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
 impl Address {
-    /// Whether a process listens there, as far as a connection attempt of up to `limit` tells. Nothing is sent.
+    /// Whether a process listens there, as far as a connection attempt of up to `limit` shows. Nothing is sent.
     pub fn is_answered(&self, limit: Duration) -> bool {
         let connect = || {
             let (domain, to) = match self {
@@ -168,7 +168,7 @@ impl Accepting {
     }
 }
 
-/// The network of the program needs no listener.
+/// The network of the program has no listener.
 fn nowhere() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "no socket listens there: the program delivers what comes")
 }

@@ -13,7 +13,7 @@ use mio::net::TcpStream;
 
 use super::byte_stream::{ByteStream, SharedMemory};
 use super::keepalive::Keepalive;
-use super::sending::send;
+use super::nosignal::send;
 use crate::link::peering::{LENGTH_BYTES, RECORD_MAX, Session, TAG};
 
 /// Maximum length of a record's plain text, bytes.
@@ -62,18 +62,18 @@ impl Bytes {
     }
 }
 
-/// See the module.
+/// An encrypted TCP socket.
 #[derive(Debug)]
 pub(crate) struct SealedSocket {
     stream: TcpStream,
     session: Box<dyn Session>,
-    /// Received, and not decrypted yet.
-    came: Bytes,
+    /// Received bytes, not decrypted yet.
+    received: Bytes,
     /// Number of bytes of the next read from the socket.
     read: usize,
-    /// Decrypted, and not read yet.
+    /// Decrypted bytes, not read yet.
     plain: Bytes,
-    /// Encrypted, and not taken by the socket yet.
+    /// Encrypted bytes, not written yet.
     sealed: Bytes,
     /// Small parts that are gathered into one record.
     gathered: Vec<u8>,
@@ -84,11 +84,11 @@ pub(crate) struct SealedSocket {
 impl SealedSocket {
     pub(super) fn new(stream: TcpStream, session: Box<dyn Session>) -> SealedSocket {
         let bytes = Bytes::default;
-        let (came, plain, sealed) = (bytes(), bytes(), bytes());
+        let (received, plain, sealed) = (bytes(), bytes(), bytes());
         SealedSocket {
             stream,
             session,
-            came,
+            received,
             read: READ.0,
             plain,
             sealed,
@@ -99,7 +99,7 @@ impl SealedSocket {
 
     /// Writes the records that wait.
     fn write_held(&mut self) -> io::Result<()> {
-        while self.is_holding() {
+        while self.has_unsent_bytes() {
             match send(&self.stream, self.sealed.used()) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => self.sealed.start += count,
@@ -112,9 +112,9 @@ impl SealedSocket {
 
     /// Length of the next received record, if it is complete.
     fn next_record(&self) -> Option<usize> {
-        let came = self.came.used();
-        let length = usize::from(u16::from_le_bytes(*came.first_chunk()?));
-        (came.len() >= LENGTH_BYTES + length).then_some(length)
+        let received = self.received.used();
+        let length = usize::from(u16::from_le_bytes(*received.first_chunk()?));
+        (received.len() >= LENGTH_BYTES + length).then_some(length)
     }
 
     /// Decrypts the next record into the buffer if it fits, otherwise into `plain`; returns the number of bytes in the
@@ -123,16 +123,16 @@ impl SealedSocket {
         let Some(length) = self.next_record() else { return Ok(None) };
         // A record without plain text carries nothing, and could be repeated for ever.
         if length <= TAG {
-            return Err(broken("a sealed record without bytes came"));
+            return Err(broken("an empty sealed record arrived"));
         }
-        let record = &self.came.bytes[self.came.start + LENGTH_BYTES..][..length];
+        let record = &self.received.bytes[self.received.start + LENGTH_BYTES..][..length];
         let wrong = |_| broken("a sealed record was changed, or is not the next one");
         let direct = buffer.len() >= length;
         let opened = match direct {
             true => self.session.open(record, buffer).map_err(wrong)?,
             false => self.session.open(record, self.plain.room(length)).map_err(wrong)?,
         };
-        self.came.start += LENGTH_BYTES + length;
+        self.received.start += LENGTH_BYTES + length;
         if !direct {
             self.plain.end += opened;
         }
@@ -143,8 +143,8 @@ impl SealedSocket {
     fn receive(&mut self) -> io::Result<usize> {
         // The size follows the bytes received, not the length that a record announces.
         let count = self.read;
-        let read = self.stream.read(self.came.room(count))?;
-        self.came.end += read;
+        let read = self.stream.read(self.received.room(count))?;
+        self.received.end += read;
         self.heard |= read > 0;
         if read == count {
             self.read = (2 * self.read).min(READ.1);
@@ -243,7 +243,7 @@ impl ByteStream for SealedSocket {
     }
 
     fn has_room(&self) -> bool {
-        !self.is_holding() && self.stream.has_room()
+        !self.has_unsent_bytes() && self.stream.has_room()
     }
 
     fn prepare_for_bulk(&self, segment: usize) {
@@ -251,7 +251,7 @@ impl ByteStream for SealedSocket {
     }
 
     /// Whether encrypted bytes wait for the socket.
-    fn is_holding(&self) -> bool {
+    fn has_unsent_bytes(&self) -> bool {
         !self.sealed.used().is_empty()
     }
 
@@ -260,7 +260,7 @@ impl ByteStream for SealedSocket {
     }
 
     fn release_spare_memory(&mut self) {
-        for bytes in [&mut self.came, &mut self.plain, &mut self.sealed] {
+        for bytes in [&mut self.received, &mut self.plain, &mut self.sealed] {
             bytes.release();
         }
         self.gathered = Vec::new();

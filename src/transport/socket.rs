@@ -1,4 +1,4 @@
-//! The connection of a link, whichever transport it has.
+//! The connection of a link over any transport.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -11,8 +11,8 @@ use super::address::Address;
 use super::byte_stream::{ByteStream, Descriptors, SharedMemory};
 use super::host::HostSocket;
 use super::keepalive::Keepalive;
+use super::nosignal::{send, send_parts};
 use super::sealed::SealedSocket;
-use super::sending::{send, send_parts};
 use super::shm::RingSocket;
 use super::{tcp, unix};
 use crate::link::peering::{Session, Source as PeerAddress, Transport as Between};
@@ -30,7 +30,7 @@ pub(crate) enum Socket {
     Host(HostSocket),
 }
 
-/// Asks the transport that it is.
+/// Dispatches to the transport.
 macro_rules! each {
     ($socket:expr, $it:ident => $answer:expr) => {
         match $socket {
@@ -98,8 +98,8 @@ impl ByteStream for Socket {
         each!(self, socket => socket.origin())
     }
 
-    fn whence(&self) -> String {
-        each!(self, socket => socket.whence())
+    fn peer_name(&self) -> String {
+        each!(self, socket => socket.peer_name())
     }
 
     fn peer_user(&self) -> io::Result<Option<u32>> {
@@ -127,8 +127,8 @@ impl ByteStream for Socket {
     }
 
     #[inline]
-    fn is_holding(&self) -> bool {
-        each!(self, socket => socket.is_holding())
+    fn has_unsent_bytes(&self) -> bool {
+        each!(self, socket => socket.has_unsent_bytes())
     }
 
     #[inline]
@@ -164,8 +164,8 @@ impl SharedMemory for Socket {
     }
 
     #[inline]
-    fn has_come(&self) -> bool {
-        each!(self, socket => socket.has_come())
+    fn is_ready(&self) -> bool {
+        each!(self, socket => socket.is_ready())
     }
 
     #[inline]
@@ -173,16 +173,16 @@ impl SharedMemory for Socket {
         each!(self, socket => socket.has_room_again())
     }
 
-    fn sleep(&self) {
-        each!(self, socket => socket.sleep());
+    fn request_notifications(&self) {
+        each!(self, socket => socket.request_notifications());
     }
 
-    fn wake(&self) {
-        each!(self, socket => socket.wake());
+    fn stop_notifications(&self) {
+        each!(self, socket => socket.stop_notifications());
     }
 
-    fn notified(&mut self, closed: bool) {
-        each!(self, socket => socket.notified(closed));
+    fn handle_notification(&mut self, closed: bool) {
+        each!(self, socket => socket.handle_notification(closed));
     }
 
     #[inline]

@@ -34,7 +34,7 @@ impl ByteStream for UnixStream {
         (Between::User, None)
     }
 
-    fn whence(&self) -> String {
+    fn peer_name(&self) -> String {
         "a Unix socket".into()
     }
 
@@ -103,7 +103,7 @@ fn peer_user(stream: &UnixStream) -> io::Result<Option<u32>> {
     }
 }
 
-/// Systems without this check have no abstract names, and the mode of a path determines who may connect.
+/// Systems without this check have no abstract names, and the mode of a path determines which users may connect.
 #[cfg(not(target_os = "linux"))]
 fn peer_user(_: &UnixStream) -> io::Result<Option<u32>> {
     Ok(None)

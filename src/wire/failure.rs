@@ -8,7 +8,7 @@ use std::fmt;
 use gpc_trees::Id;
 
 use super::shown::SHOWN_MAX;
-use super::{CauseKind, Coverage, Shown};
+use super::{CauseKind, Coverage, Shown, Straggler};
 
 /// Maximum length of a cause's message on the wire, in bytes: one or two sentences that contain names. Longer messages
 /// are cut.
@@ -160,6 +160,9 @@ pub struct Cause {
     pub message: String,
     /// Bytes of the application, if its function [gave some](crate::WithCode::detail); at most [`DETAIL_MAX`].
     pub detail: Vec<u8>,
+    /// At a time limit: the id that the call waited for, what it did, and for how long. It may be below the id that
+    /// failed, as last reported with heartbeats.
+    pub straggler: Option<Box<Straggler>>,
 }
 
 impl Cause {
@@ -178,7 +181,7 @@ impl Cause {
         if detail.len() > DETAIL_MAX {
             detail = Vec::new();
         }
-        Cause { id, stage, kind, code, message, detail }
+        Cause { id, stage, kind, code, message, detail, straggler: None }
     }
 
     /// Returns the cause with this application code.
@@ -191,14 +194,15 @@ impl fmt::Display for Cause {
     /// Prints one line. The message may come from any peer, so it is escaped and bounded. The kind is left out where
     /// the stage and the message already give it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cause { id, stage, kind, code, message, .. } = self;
+        let Cause { id, stage, kind, code, message, straggler, .. } = self;
         write!(f, "id {id} failed at stage {stage}")?;
         match (kind, code) {
             (CauseKind::Failed | CauseKind::Cancelled, 0) => {}
             (kind, 0) => write!(f, " ({kind})")?,
             (kind, code) => write!(f, " ({kind}, code {code})")?,
         }
-        write!(f, ": {}", Shown(message))
+        write!(f, ": {}", Shown(message))?;
+        straggler.as_ref().map_or(Ok(()), |straggler| write!(f, ": {straggler}"))
     }
 }
 

@@ -86,10 +86,12 @@ pub enum Kind {
     Extent = 13,
     /// The sender stops answering for a while.
     Pause = 14,
+    /// What calls of the receiver wait for.
+    Stragglers = 15,
 }
 
 impl Kind {
-    const ALL: [Kind; 14] = [
+    const ALL: [Kind; 15] = [
         Kind::Hello,
         Kind::Request,
         Kind::Response,
@@ -104,6 +106,7 @@ impl Kind {
         Kind::Window,
         Kind::Extent,
         Kind::Pause,
+        Kind::Stragglers,
     ];
 
     /// The flag bits defined for this kind.
@@ -350,7 +353,7 @@ mod tests {
         let refused = |bytes| FrameHeader::parse(bytes).unwrap_err();
         assert_eq!(refused([1, 0, 16, 0, 2, 0, 0, 0]), FrameError::TooLong { length: (1 << 20) + 1 });
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
-        assert_eq!(refused([0, 0, 0, 0, 15, 0, 0, 0]), FrameError::UnknownKind { kind: 15 });
+        assert_eq!(refused([0, 0, 0, 0, 16, 0, 0, 0]), FrameError::UnknownKind { kind: 16 });
         assert!(matches!(
             refused([0, 0, 0, 0, 1, 4, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }

@@ -12,7 +12,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::streaming_reply::StreamingReply;
 pub use super::subtree_reply::SubtreeReply;
-use super::{Body, CallContext, Failure, Parts, ReplyLimits, Report};
+use super::{Body, CallContext, Failure, Parts, ReplyLimits, Report, Straggler};
 
 /// Identifier of one chained GPC: the initiator and the initiator's sequence number.
 ///
@@ -48,6 +48,8 @@ pub enum Message {
     Ping,
     /// Heartbeat.
     Pong,
+    /// Child to parent, ahead of a heartbeat: the id that each of these calls waits for below.
+    Stragglers(Vec<(CallId, Straggler)>),
     /// The sender stops answering for this long, because its application computes; zero ends the pause.
     Pause(Duration),
 }

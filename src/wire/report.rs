@@ -4,14 +4,14 @@ use gpc_trees::Id;
 
 use super::failure::{DETAIL_MAX, MESSAGE_MAX};
 use super::frame::{Fields, FrameError, Kind, REPORT_MAX};
-use super::{Cause, CauseKind, Coverage, Failure, Reason, Stage, Status};
+use super::{Cause, CauseKind, Coverage, Failure, Reason, Stage, Status, Straggler};
 
 /// Maximum number of causes in one report: enough to see what is wrong. Ids that failed beyond it still count as
 /// failed.
 pub const CAUSES_MAX: usize = 1024;
 
 /// Bytes of a cause before its message and its detail.
-const CAUSE_FIXED: usize = 18;
+const CAUSE_FIXED: usize = 28;
 
 /// Coverage of a slice, in tree order, and the causes of its failed ids.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -68,7 +68,7 @@ impl Report {
     /// Returns the report's bytes.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = (self.causes.len() as u32).to_le_bytes().to_vec();
-        for Cause { id, stage, kind, code, message, detail } in &self.causes {
+        for Cause { id, stage, kind, code, message, detail, straggler } in &self.causes {
             let message = &message[..message.floor_char_boundary(MESSAGE_MAX)];
             let detail = &detail[..detail.len().min(DETAIL_MAX)];
             bytes.extend_from_slice(&id.to_le_bytes());
@@ -76,6 +76,10 @@ impl Report {
             bytes.extend_from_slice(&[*stage as u8, detail.len() as u8]);
             bytes.extend_from_slice(&code.to_le_bytes());
             bytes.extend_from_slice(&(message.len() as u16).to_le_bytes());
+            let (late, state, millis) = Straggler::numbers(straggler.as_deref());
+            bytes.extend_from_slice(&state.to_le_bytes());
+            bytes.extend_from_slice(&late.to_le_bytes());
+            bytes.extend_from_slice(&millis.to_le_bytes());
             bytes.extend_from_slice(message.as_bytes());
             bytes.extend_from_slice(detail);
         }
@@ -119,6 +123,8 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     if len > MESSAGE_MAX {
         return Err(bad("length of a cause's message", len as u64, "at most 1024"));
     }
+    let state = fields.u16();
+    let straggler = Straggler::from_numbers(Kind::Response, (fields.u32(), state, fields.u32()))?;
     let Some((message, after)) = rest[CAUSE_FIXED..].split_at_checked(len) else {
         return Err(bad("length of a cause's message", len as u64, "within the report"));
     };
@@ -129,7 +135,8 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     // Replacement characters are longer than the invalid bytes that they replace, so `Cause::of` cuts the message
     // again: the cause must stay short enough to be forwarded.
     let message = String::from_utf8_lossy(message).into_owned();
-    Ok(Cause::of(id, stage, Reason { kind, code, message, detail: detail.to_vec() }))
+    let cause = Cause::of(id, stage, Reason { kind, code, message, detail: detail.to_vec() });
+    Ok(Cause { straggler: straggler.map(Box::new), ..cause })
 }
 
 #[cfg(test)]
@@ -138,7 +145,11 @@ mod tests {
 
     fn cause(id: Id, message: &str) -> Cause {
         let detail = message.bytes().take(3).collect();
-        Cause { id, stage: Stage::Func, kind: CauseKind::Failed, code: -5, message: message.into(), detail }
+        let since = std::time::Duration::from_millis(id.into());
+        let straggler = Straggler::new(id, crate::wire::CallState::Func, since);
+        let straggler = (id != 4).then(|| Box::new(straggler));
+        let (stage, kind) = (Stage::Func, CauseKind::Failed);
+        Cause { id, stage, kind, code: -5, message: message.into(), detail, straggler }
     }
 
     fn of(statuses: &[(Status, u32)], causes: Vec<Cause>) -> Report {

@@ -1,8 +1,11 @@
-//! Short calls, read where they lie and written from what was made before: requests and replies of a few KiB that come whole in one frame.
+//! Short frames: requests and replies of a few KiB that arrive whole. They are parsed in place, and written from
+//! templates.
 //!
-//! Most calls differ from the one before them in their number, their time and their data: who takes part, in which tree, and what is executed stay the same. What stays is a [`PlanKey`], compared as the bytes that it is; what a
-//! request to a child has of it is a [`Template`], written once. Source: docs/wire.md, "REQUEST" and "RESPONSE". Whatever is not such a frame whole, or is not right, is left to the parser of all frames, which says
-//! what is wrong.
+//! Most calls differ from the call before only in name, time and data. The common part is the [`PlanKey`], which is
+//! compared as bytes. The common part of a request to a child is a [`Template`], which is written once. Any other
+//! frame, and any invalid one, is left to the parser of all frames, which reports errors.
+//!
+//! Source: docs/wire.md, "REQUEST" and "RESPONSE".
 
 use std::time::Duration;
 
@@ -13,30 +16,32 @@ use super::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use super::head::{IdsForm, RequestHead, ResponseHead, whole_ms};
 use super::prefix::{emit_ids, parse_ids, smaller_form};
 use super::{Body, CallId, Request};
-use crate::hint::unlikely;
+use crate::branch_hint::unlikely;
 
-/// Most bytes of ids, header and data of a short request, and of header and data of a short reply: below it a copy costs less than a part of its own.
+/// Maximum length of ids, header and data of a short request, and of header and data of a short reply, in bytes. Below
+/// it a copy costs less than a shared part.
 pub const SHORT_MAX: usize = 16 << 10;
 
-/// Most bytes of ids of a short request: they are compared for every call, and kept for every plan.
+/// Maximum length of the ids of a short request, in bytes: they are compared for each call and stored in each plan.
 pub const IDS_MAX: usize = 1 << 10;
 
-/// Bytes of a request's fixed part that belong to its plan and lie side by side: func, callback, tree, its parameter, form of the ids, how many.
+/// Length of the adjacent fields of a request's fixed part that belong to the key: func, callback, tree, its parameter,
+/// form of the ids, number of entries.
 const SHARED: usize = 36;
 
-/// Where they begin.
+/// Offset of these fields.
 const SHARED_AT: usize = 16;
 
-/// What calls have in common that go to the same ids in the same tree to do the same.
+/// The common part of calls to the same ids, in the same tree, with the same functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanKey<'a> {
     flags: u8,
-    /// Where they were read: to compare what has just been put together, the processor would wait until all before it is written.
+    /// A reference to the received bytes: comparing bytes that were just written stalls the processor.
     shared: &'a [u8; SHARED],
     ids: &'a [u8],
 }
 
-/// A [`PlanKey`] to keep.
+/// An owned [`PlanKey`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanOwned {
     flags: u8,
@@ -44,7 +49,7 @@ pub struct PlanOwned {
     ids: Box<[u8]>,
 }
 
-/// What a plan's key is made of.
+/// The parts of a plan's key.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanParts<'a> {
     /// Name of the function that every id executes.
@@ -61,20 +66,20 @@ pub struct PlanParts<'a> {
     pub forward_first: bool,
 }
 
-/// What a short request has beside its plan.
+/// The fields of a short request that differ from call to call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Particulars<'a> {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
     /// The receiver's position in the whole tree.
     pub position: u32,
-    /// The places of the whole tree.
+    /// Number of places in the whole tree.
     pub total: u32,
-    /// What is left of the time limit, microseconds.
+    /// Time left of the call's limit, in microseconds.
     pub limit: u64,
-    /// How long ago the call began, milliseconds.
+    /// Age of the call, in milliseconds.
     pub age: u32,
-    /// What is left of the root's time limit, milliseconds.
+    /// Time left of the root's limit, in milliseconds.
     pub left: u32,
     /// Request header.
     pub header: &'a [u8],
@@ -82,31 +87,60 @@ pub struct Particulars<'a> {
     pub data: &'a [u8],
 }
 
-/// A whole REQUEST frame of a call that fails as a whole, from the parent in the tree.
+/// A whole REQUEST frame from the parent in the tree, of a call that is not partial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShortRequest<'a> {
-    /// What it has in common with others.
+    /// The common part.
     pub plan: PlanKey<'a>,
-    /// The rest.
+    /// The other fields.
     pub particulars: Particulars<'a>,
 }
 
-/// A whole RESPONSE frame of a call that went well.
+/// A whole RESPONSE frame of a call that succeeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShortResponse<'a> {
-    /// Which call.
+    /// Identifier of the call.
     pub call: CallId,
     /// Level of the reply.
     pub level: u16,
-    /// Reply header and data, if there is a reply.
+    /// Header and data of the reply; `None` for a bare completion.
     pub reply: Option<(&'a [u8], &'a [u8])>,
 }
 
-impl<'a> PlanKey<'a> {
-    /// What a call has in common with others that begin here; `room` is for its bytes. None if it takes a tree that not every process knows, or too many ids.
-    pub fn new(request: &PlanParts<'_>, room: &'a mut Vec<u8>) -> Option<PlanKey<'a>> {
-        let PlanParts { func, callback, tree, ids, reply_wanted, forward_first } = *request;
+/// The bytes of a key, in a buffer for one key after another. Most calls of a root have the key of the call before,
+/// which is not written again.
+#[derive(Debug, Default)]
+pub struct KeyBuffer {
+    bytes: Vec<u8>,
+    source: Option<Box<KeySource>>,
+}
+
+/// The parts of a request from which the key was written.
+#[derive(Debug)]
+struct KeySource {
+    func: u64,
+    callback: Option<u64>,
+    tree: Tree,
+    ids: IdList,
+}
+
+impl KeyBuffer {
+    /// Whether the buffer already contains the key of this request.
+    #[inline]
+    fn is_of(&self, request: &PlanParts<'_>) -> bool {
+        self.source.as_ref().is_some_and(|source| {
+            (source.func == request.func) & (source.callback == request.callback)
+                && source.ids == *request.ids
+                && source.tree == *request.tree
+        })
+    }
+
+    /// Writes the key of a request. Returns `None` if its tree is not built in, or if it has too many ids.
+    #[inline(never)]
+    fn write(&mut self, request: &PlanParts<'_>) -> Option<()> {
+        let PlanParts { func, callback, tree, ids, .. } = *request;
         let (wire_id, param) = (tree.wire_id(), tree.wire_param());
+        let (room, source) = (&mut self.bytes, self.source.take());
         Tree::from_wire(wire_id, param)?;
         let form = smaller_form(ids);
         let entries = match form {
@@ -125,7 +159,28 @@ impl<'a> PlanKey<'a> {
             room.extend_from_slice(&word.to_le_bytes());
         }
         emit_ids(ids, form, room);
-        let (shared, ids) = room.split_first_chunk()?;
+        let written = KeySource { func, callback, tree: tree.clone(), ids: ids.clone() };
+        match source {
+            Some(mut source) => {
+                *source = written;
+                self.source = Some(source);
+            }
+            None => self.source = Some(Box::new(written)),
+        }
+        Some(())
+    }
+}
+
+impl<'a> PlanKey<'a> {
+    /// Returns the key of a call that starts here, written into `room`; `None` if its tree is not built in, or if it
+    /// has too many ids.
+    #[inline(always)]
+    pub fn new(request: &PlanParts<'_>, room: &'a mut KeyBuffer) -> Option<PlanKey<'a>> {
+        let PlanParts { reply_wanted, forward_first, .. } = *request;
+        if unlikely(!room.is_of(request)) {
+            room.write(request)?;
+        }
+        let (shared, ids) = room.bytes.split_first_chunk()?;
         let bits = [(reply_wanted, flags::REPLY_WANTED), (forward_first, flags::FORWARD_FIRST)];
         let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
         Some(PlanKey { flags, shared, ids })
@@ -141,12 +196,12 @@ impl<'a> PlanKey<'a> {
         Some(two_words(self.shared, 8)).filter(|name| *name != 0)
     }
 
-    /// How the list is split, if by a tree that every process knows.
+    /// How the list is split; `None` if the tree is not built in.
     pub fn tree(&self) -> Option<Tree> {
         Tree::from_wire(two_words(self.shared, 16), word(self.shared, 24))
     }
 
-    /// The receiver's slice; none if it is no list, or empty.
+    /// The receiver's slice; `None` if it is invalid or empty.
     pub fn ids(&self) -> Option<IdList> {
         let form = if word(self.shared, 28) == 0 { IdsForm::Runs } else { IdsForm::Listed };
         parse_ids(form, self.ids).ok().filter(|ids| !ids.is_empty())
@@ -167,12 +222,12 @@ impl<'a> PlanKey<'a> {
         two_words(self.shared, 28) == 1 | 1 << 32
     }
 
-    /// To keep.
+    /// Returns an owned copy.
     pub fn to_owned(&self) -> PlanOwned {
         PlanOwned { flags: self.flags, shared: *self.shared, ids: self.ids.into() }
     }
 
-    /// Its numbers, for a hash.
+    /// The key as numbers, for a hash.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         let names = [two_words(self.shared, 0), two_words(self.shared, 8), two_words(self.shared, 16)];
         let words = [two_words(self.shared, 24), word(self.shared, 32).into()];
@@ -183,7 +238,7 @@ impl<'a> PlanKey<'a> {
 }
 
 impl PlanOwned {
-    /// As it was read.
+    /// Returns the borrowed form.
     pub fn key(&self) -> PlanKey<'_> {
         PlanKey { flags: self.flags, shared: &self.shared, ids: &self.ids }
     }
@@ -195,7 +250,7 @@ impl PartialEq<PlanKey<'_>> for PlanOwned {
     }
 }
 
-/// A word of a fixed part that was read whole.
+/// A 4-byte field of a fixed part.
 #[inline]
 fn word<const N: usize>(fixed: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
@@ -205,13 +260,13 @@ fn two_words<const N: usize>(fixed: &[u8; N], at: usize) -> u64 {
     u64::from(word(fixed, at)) | u64::from(word(fixed, at + 4)) << 32
 }
 
-/// Writes a field of a fixed part.
+/// Sets a field of a fixed part.
 #[inline]
 fn put<const N: usize, const M: usize>(fixed: &mut [u8; N], at: usize, field: [u8; M]) {
     fixed[at..at + M].copy_from_slice(&field);
 }
 
-/// The payload of the frame at the start of `bytes` and its flags, if it is there whole and of this kind; and the bytes behind it.
+/// The flags and the payload of a whole frame of this kind at the start of `bytes`, and the bytes after it.
 fn payload(bytes: &[u8], kind: Kind) -> Option<(u8, &[u8], &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<FRAME_HEADER>()?;
     if header[4] != kind as u8 || header[6..] != [0, 0] {
@@ -222,8 +277,9 @@ fn payload(bytes: &[u8], kind: Kind) -> Option<(u8, &[u8], &[u8])> {
 }
 
 impl<'a> ShortRequest<'a> {
-    /// The same of a request that was read by the general path, with its data; `room` is for the bytes of its ids. None if it would not be a short one.
-    pub fn of(request: &'a Request, data: &'a [u8], room: &'a mut Vec<u8>) -> Option<ShortRequest<'a>> {
+    /// Returns the short form of a request from the general parser, with its data; `None` if it is not short. `room`
+    /// receives the bytes of the key.
+    pub fn of(request: &'a Request, data: &'a [u8], room: &'a mut KeyBuffer) -> Option<ShortRequest<'a>> {
         let Request { call, func, callback, reply_wanted, forward_first, ids, header, .. } = request;
         let usual = !request.partial
             && !request.local.trace
@@ -245,7 +301,9 @@ impl<'a> ShortRequest<'a> {
         Some(ShortRequest { plan, particulars })
     }
 
-    /// The request at the start of `bytes`, and the bytes behind it: if it is there whole and short, of a call that fails as a whole, and from the parent in the tree.
+    /// Parses the request at the start of `bytes`, and returns it with the bytes after it. Returns `None` unless it is
+    /// whole, short, not partial, and from the parent in the tree.
+    #[inline(always)]
     pub fn parse(bytes: &'a [u8]) -> Option<(ShortRequest<'a>, &'a [u8])> {
         let (set, payload, rest) = payload(bytes, Kind::Request)?;
         let (fixed, body) = payload.split_first_chunk::<{ RequestHead::LENGTH }>()?;
@@ -276,7 +334,7 @@ impl<'a> ShortRequest<'a> {
     }
 }
 
-/// A whole REQUEST frame has waited so long: changes its times.
+/// Adjusts the times of a whole REQUEST frame after a delay.
 pub fn delay(frame: &mut [u8], waited: Duration) {
     let Some(fixed) = frame.get_mut(FRAME_HEADER..).and_then(|payload| payload.first_chunk_mut()) else {
         return;
@@ -291,11 +349,12 @@ pub fn delay(frame: &mut [u8], waited: Duration) {
 }
 
 impl<'a> ShortResponse<'a> {
-    /// The response at the start of `bytes`, and the bytes behind it: if it is there whole, of a call that went well and whose every id has answered.
+    /// Parses the response at the start of `bytes`, and returns it with the bytes after it. Returns `None` unless it is
+    /// whole and short, and every id has succeeded.
     pub fn parse(bytes: &'a [u8]) -> Option<(ShortResponse<'a>, &'a [u8])> {
         let (set, payload, rest) = payload(bytes, Kind::Response)?;
         let (fixed, body) = payload.split_first_chunk::<{ ResponseHead::LENGTH }>()?;
-        // Level, status, and what is reserved beside it; the report's length, and what is reserved beside that.
+        // Level, status and a reserved field; then the length of the report and a reserved field.
         let (kind, report) = (word(fixed, 4), two_words(fixed, 32));
         if set != 0 || report != 0 || kind >> 16 > 1 || body.len() > SHORT_MAX {
             return None;
@@ -311,12 +370,12 @@ impl<'a> ShortResponse<'a> {
     }
 }
 
-/// The frames of a plan's requests to a child, but for what each has of its own.
+/// The common part of a plan's frames to a child.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template(Box<[u8]>);
 
 impl Template {
-    /// The frame of a request of this plan to a child and its subtree.
+    /// Makes the template of the frames to a child and its subtree.
     pub fn new(plan: &PlanKey<'_>, ids: &IdList) -> Template {
         let form = smaller_form(ids);
         let ids_count = match form {
@@ -349,12 +408,12 @@ impl Template {
         Template(frame.into())
     }
 
-    /// Bytes of the frame that [`fill`](Self::fill) appends.
+    /// Length of the frame that [`fill`](Self::fill) appends, in bytes.
     pub fn frame_len(&self, of: &Particulars<'_>) -> usize {
         self.0.len() + of.header.len() + of.data.len()
     }
 
-    /// Appends the frame of one request. `alone` stands in place of a single id, where children that have nobody below them share a template.
+    /// Appends the frame of one request. `alone` replaces the id, if leaves share the template.
     #[inline(always)]
     pub fn fill(&self, of: &Particulars<'_>, alone: Option<Id>, out: &mut BytesMut) {
         let length = self.frame_len(of);
@@ -381,7 +440,7 @@ impl Template {
         out.extend_from_slice(of.data);
     }
 
-    /// Appends a frame that [`fill`](Self::fill) has written, to another single id at its position.
+    /// Appends a frame that [`fill`](Self::fill) has written, with another id and position.
     pub fn copy(frame: &[u8], alone: Id, position: u32, out: &mut BytesMut) {
         let start = out.len();
         out.extend_from_slice(frame);
@@ -392,7 +451,7 @@ impl Template {
 /// Bytes of a request's frame before its ids.
 const FIXED: usize = FRAME_HEADER + RequestHead::LENGTH;
 
-/// Puts another id, and its position, in the place of the first one of a request's frame.
+/// Sets the first id of a request's frame, and its position.
 fn readdress(frame: &mut [u8], id: Id, position: u32) {
     if let Some(fixed) = frame.first_chunk_mut::<{ FIXED + 4 }>() {
         put(fixed, 12, position.to_le_bytes());
@@ -401,7 +460,7 @@ fn readdress(frame: &mut [u8], id: Id, position: u32) {
 }
 
 impl Particulars<'_> {
-    /// The request of a plan to these ids, as the general path has it.
+    /// Returns the request of a plan to these ids, in the form of the general path.
     pub fn request(&self, plan: &PlanKey<'_>, ids: IdList) -> Option<Request> {
         let tree = plan.tree()?;
         Some(Request {
@@ -419,5 +478,48 @@ impl Particulars<'_> {
             data: Body::whole(Bytes::copy_from_slice(self.data)),
             ..Request::new(self.call, ids)
         })
+    }
+}
+
+#[cfg(test)]
+impl<'a> PlanParts<'a> {
+    /// The parts of a call with replies, without a callback, that executes before it forwards.
+    pub(crate) fn of(func: u64, tree: &'a Tree, ids: &'a IdList) -> PlanParts<'a> {
+        PlanParts { func, callback: None, tree, ids, reply_wanted: true, forward_first: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One buffer serves calls that differ in any part.
+    #[test]
+    fn a_buffer_has_the_key_of_the_last_call_only() {
+        let (ids, others) = (IdList::range(3..9), IdList::range(3..8));
+        let first = PlanParts::of(1, &Tree::Binomial, &ids);
+        let calls = [
+            first,
+            PlanParts { func: 2, ..first },
+            PlanParts { callback: Some(1), ..first },
+            PlanParts { tree: &Tree::Flat, ..first },
+            PlanParts { ids: &others, ..first },
+            PlanParts { reply_wanted: false, ..first },
+            PlanParts { forward_first: true, ..first },
+        ];
+        let mut room = KeyBuffer::default();
+        for call in calls.iter().flat_map(|call| [call, call, &first]) {
+            let key = PlanKey::new(call, &mut room).map(|key| key.to_owned());
+            assert_eq!(
+                key,
+                PlanKey::new(call, &mut KeyBuffer::default()).map(|key| key.to_owned()),
+                "{call:?}"
+            );
+        }
+        // A request without a key leaves none in the buffer.
+        let many = IdList::from_ids((0..IDS_MAX as u32).map(|id| 2 * id)).expect("distinct ids");
+        assert!(PlanKey::new(&PlanParts { ids: &many, ..first }, &mut room).is_none());
+        assert!(PlanKey::new(&PlanParts { ids: &many, ..first }, &mut room).is_none());
+        assert!(PlanKey::new(&first, &mut room).is_some());
     }
 }

@@ -4,6 +4,7 @@
 //! durations.
 
 use bytes::Bytes;
+use gpc_trees::sorting::sort_by_key;
 
 use super::Span;
 
@@ -68,7 +69,7 @@ pub struct ChildTrace {
 /// Returns the trace of an id with `ids` ids in its list, from its own times and the traces of its children, which are
 /// sorted. Ids without a trace have entries without durations.
 pub fn join(own: &IdTimes, ids: u32, children: &mut [ChildTrace]) -> Bytes {
-    children.sort_by_key(|child| child.start);
+    sort_by_key(children, |child| child.start);
     let length = ids as usize * ENTRY;
     let mut bytes = Vec::with_capacity(length);
     bytes.extend_from_slice(&own.emit());

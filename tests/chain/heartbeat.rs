@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, PAUSE_MAX, Reply, Sizes, Start};
+use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Output, PAUSE_MAX, Reply, Sizes, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{CallId, Coverage, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{CallId, CallState, Coverage, Message, Report, Request, Stage, Status, Straggler};
 use gpc_trees::{Id, IdList, Tree};
 
 use super::model::call;
@@ -75,9 +75,9 @@ fn a_silent_peer_is_given_up_after_ten_seconds_whenever_it_falls_silent() {
             let due = one.node.next_deadline().map(|at| Duration::from_nanos(at.as_nanos())).unwrap();
             if next < due {
                 one.now = next;
-                one.feed(Input::Heard(3));
+                one.feed(Input::Heartbeat(3));
                 if next <= last_heard {
-                    one.feed(Input::Heard(1));
+                    one.feed(Input::Heartbeat(1));
                 }
                 next = if next < last_heard && last_heard < next + EVERY / 8 {
                     last_heard
@@ -177,7 +177,7 @@ fn whatever_comes_is_a_sign_of_life() {
         pong(&mut one, 1);
         // A part of a long reply; or a PING of its own, for a call of its own.
         if round % 2 == 0 {
-            assert!(one.feed(Input::Heard(3)).is_empty());
+            assert!(one.feed(Input::Heartbeat(3)).is_empty());
             continue;
         }
         assert_eq!(one.feed(Input::Message { from: 3, message: Message::Ping }), ["to 3: pong"]);
@@ -409,7 +409,7 @@ fn the_silence_of_an_announced_pause_does_not_count() {
         assert_eq!(tick(&mut one), ["to 3: ping"], "it has answered until then, as those below it know");
         pong(&mut one, 3);
         // Messages in flight at the announcement do not end the pause.
-        assert!(one.feed(Input::Heard(1)).is_empty());
+        assert!(one.feed(Input::Heartbeat(1)).is_empty());
     }
     // It continues, a little late, and is silent from then on.
     assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
@@ -485,4 +485,149 @@ fn a_ping_is_answered_by_a_node_without_heartbeat() {
     let mut one = One::new(4);
     assert_eq!(one.feed(Input::Message { from: 3, message: Message::Ping }), ["to 3: pong"]);
     assert!(one.is_quiet());
+}
+
+/// A peer reports that a call waits for this id.
+fn report(one: &mut One, from: Id, call: CallId, id: Id) -> Vec<String> {
+    let straggler = Straggler::new(id, CallState::Func, Duration::from_secs(3));
+    one.feed(Input::Message { from, message: Message::Stragglers(vec![(call, straggler)]) })
+}
+
+/// With its heartbeats an id reports what the calls of the peer that asks wait for, here and below.
+#[test]
+fn a_heartbeat_says_what_the_calls_of_the_peer_wait_for() {
+    let mut one = One::with(config(1));
+    one.now = Duration::from_secs(100);
+    one.request(0, Request { limit: Duration::from_secs(600), ..request("1-5") });
+    one.now += Duration::from_secs(3);
+    let ping = |one: &mut One, from| one.feed(Input::Message { from, message: Message::Ping });
+    assert_eq!(ping(&mut one, 0), ["to 0: id 1 has been in func for 3s", "to 0: pong"]);
+    assert_eq!(ping(&mut one, 7), ["to 7: pong"], "it has sent none");
+    one.replied("r");
+    one.now += Duration::from_secs(1);
+    assert_eq!(ping(&mut one, 0), ["to 0: id 1 has waited for its children for 1s", "to 0: pong"]);
+    assert!(report(&mut one, 2, CALL, 3).is_empty(), "a peer that is not asked yet");
+    // In a later turn.
+    one.now += Duration::from_nanos(1);
+    assert_eq!(ping(&mut one, 0)[0], "to 0: id 1 has waited for its children for 1s");
+    assert_eq!(tick(&mut one), ["to 2: ping", "to 4: ping"]);
+    assert!(report(&mut one, 2, CALL, 3).is_empty() && report(&mut one, 4, other(CALL), 5).is_empty());
+    one.now += Duration::from_secs(1);
+    assert_eq!(ping(&mut one, 0)[0], "to 0: id 3 has been in func for 4s");
+    // A child that does not answer counts for more than what it said before.
+    assert_eq!(tick(&mut one), ["to 2: ping", "to 4: ping"]);
+    one.now += Duration::from_secs(1);
+    assert_eq!(ping(&mut one, 0)[0], "to 0: id 4 has sent no heartbeat for 3s");
+}
+
+fn other(call: CallId) -> CallId {
+    CallId { sequence: call.sequence + 1, ..call }
+}
+
+#[test]
+fn the_error_at_a_time_limit_names_what_heartbeats_have_told() {
+    let mut one = waiting(false);
+    assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+    let late = loop {
+        assert!(report(&mut one, 1, CALL, 2).is_empty());
+        for from in [1, 3] {
+            pong(&mut one, from);
+        }
+        let outputs = tick(&mut one);
+        if let Some(end) = outputs.into_iter().find(|output| output.contains("it still waits for [1, 3]")) {
+            break end;
+        }
+    };
+    // Three seconds in the last report, at the limit; part of the time for reports passes after it.
+    assert!(late.contains(": id 2 has been in func for 3.1s"), "{late}");
+}
+
+/// The id that the call waits for, as its caller learns it this much later, and for how long.
+fn straggler(one: &One, later: Duration) -> (Id, Duration) {
+    let progress = one.node.progress(1, Time::default().plus(one.now + later)).expect("it is in flight");
+    (progress.straggler.id, progress.straggler.since)
+}
+
+/// A report was kept and aged for as long as the child sent no other one, although it no longer waited for anything.
+#[test]
+fn a_report_counts_until_a_heartbeat_without_one() {
+    let mut one = waiting(false);
+    tick(&mut one);
+    report(&mut one, 1, CALL, 2);
+    assert_eq!(straggler(&one, Duration::ZERO), (2, Duration::from_secs(3)));
+    pong(&mut one, 1);
+    pong(&mut one, 3);
+    // No input comes meanwhile.
+    assert_eq!(straggler(&one, Duration::from_secs(5)), (2, Duration::from_secs(8)));
+    tick(&mut one);
+    report(&mut one, 1, CALL, 1);
+    pong(&mut one, 1);
+    pong(&mut one, 3);
+    assert_eq!(straggler(&one, Duration::ZERO).0, 1);
+    tick(&mut one);
+    pong(&mut one, 1);
+    pong(&mut one, 3);
+    assert_eq!(straggler(&one, Duration::ZERO), (0, Duration::from_secs(6)), "it waits for its children");
+}
+
+/// A child knows only the ids of its own slice.
+#[test]
+fn a_report_of_an_id_that_the_child_was_not_sent_to_is_ignored() {
+    let mut one = waiting(false);
+    tick(&mut one);
+    for (id, named) in [(0, 0), (1, 1), (2, 2), (3, 0), (4, 0), (5, 0), (Id::MAX, 0)] {
+        report(&mut one, 1, CALL, id);
+        assert_eq!(straggler(&one, Duration::ZERO).0, named, "a report of {id}");
+    }
+    // What another child reports counts, although this one has claimed to wait for longer.
+    let straggler_of_4 = Straggler::new(4, CallState::Func, Duration::from_secs(1));
+    let message = Message::Stragglers(vec![(CALL, straggler_of_4)]);
+    one.feed(Input::Message { from: 3, message });
+    assert_eq!(straggler(&one, Duration::ZERO).0, 4);
+}
+
+fn ping(one: &mut One, from: Id) -> Vec<u64> {
+    let outputs: Vec<Output> =
+        one.outputs(Input::Message { from, message: Message::Ping }).into_iter().collect();
+    match &outputs[..] {
+        [Output::Send { message: Message::Pong, .. }] => Vec::new(),
+        [
+            Output::Send { message: Message::Stragglers(calls), .. },
+            Output::Send { message: Message::Pong, .. },
+        ] => calls.iter().map(|(call, _)| call.sequence).collect(),
+        _ => panic!("stragglers and a pong: {outputs:?}"),
+    }
+}
+
+/// A call of this number and limit, whose function does not end.
+fn running(one: &mut One, from: Id, sequence: u64, limit_s: u64) {
+    let (call, limit) = (CallId { root: 0, sequence }, Duration::from_secs(limit_s));
+    one.request(from, Request { call, limit, left: limit, ..request("1") });
+}
+
+/// Calls whose limits are in order hid a later one with a short limit, and the many calls of one parent hid those of
+/// another.
+#[test]
+fn a_heartbeat_tells_of_the_calls_of_the_peer_whose_limits_pass_first() {
+    let mut one = One::with(Config { calls_max: 1000, workers: 1000, ..config(1) });
+    (0..300).for_each(|sequence| running(&mut one, 0, sequence, 10));
+    (300..400).for_each(|sequence| running(&mut one, 9, sequence, sequence));
+    running(&mut one, 9, 400, 50);
+    assert_eq!(ping(&mut one, 9), [400, 300, 301, 302, 303, 304, 305, 306]);
+    assert_eq!(ping(&mut one, 0), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(ping(&mut one, 7), [0; 0], "it has sent none");
+}
+
+/// Each heartbeat request cost a look at 128 calls, however many came.
+#[test]
+fn many_heartbeat_requests_examine_the_calls_once() {
+    let mut one = One::with(Config { workers: 10, ..config(1) });
+    running(&mut one, 0, 0, 600);
+    assert_eq!(ping(&mut one, 0), [0]);
+    assert_eq!(ping(&mut one, 0), [0; 0], "the pong behind the report answers both");
+    running(&mut one, 0, 1, 600);
+    one.now += EVERY / 2 - Duration::from_nanos(1);
+    assert_eq!(ping(&mut one, 0), [0], "the calls are not examined again so soon");
+    one.now += Duration::from_nanos(1);
+    assert_eq!(ping(&mut one, 0), [0, 1]);
 }

@@ -30,7 +30,7 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     writer.push(b"abc");
     one.request(0, Request { data, ..request("1-2") });
     let says = format!(
-        "to 0: id 1 failed at stage setup (time-limit): {limit} when 3 of 10 bytes of data had arrived [f-]"
+        "to 0: id 1 failed at stage setup (time-limit): {limit} when 3 of 10 bytes of data had arrived: id 1 has waited for its data for 60s [f-]"
     );
     assert_eq!(expired(one), says);
 
@@ -38,7 +38,9 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, request("1-2"));
     assert_eq!(
         expired(one),
-        format!("to 0: id 1 failed at stage func (time-limit): {limit} while func was running, for 60s [f-]")
+        format!(
+            "to 0: id 1 failed at stage func (time-limit): {limit} while func was running: id 1 has been in func for 60s [f-]"
+        )
     );
 
     let mut one = One::new(1);
@@ -51,7 +53,9 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, Request { call: other, limit: Duration::from_secs(99), ..request("1") });
     one.request(0, request("1-2"));
     let outputs = one.expire();
-    let says = format!("{limit} while func waited for its turn behind other functions of this id, for 60s");
+    let says = format!(
+        "{limit} while func waited for its turn behind other functions of this id: id 1 has waited for its turn to run func for 60s"
+    );
     assert_eq!(outputs[1], format!("to 0: id 1 failed at stage func (time-limit): {says} [f-]"));
     assert_eq!(one.node.calls(), 1, "the other one has its own limit");
 
@@ -59,7 +63,7 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, request("1-2"));
     one.ran(JobResult::Deferred);
     let says = format!(
-        "to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given, for 60s [f?]"
+        "to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given: id 1 has deferred the reply of func for 60s [f?]"
     );
     assert_eq!(expired(one), says);
 }
@@ -73,7 +77,7 @@ fn the_message_of_a_time_limit_at_callback() {
     one.replied("a");
     one.response(2, merged("b"));
     let says = format!(
-        "to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running, for 60s [fd?]"
+        "to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running: id 1 has been in callback for 60s [fd?]"
     );
     assert_eq!(expired(one), says);
 
@@ -83,7 +87,9 @@ fn the_message_of_a_time_limit_at_callback() {
     let other = CallId { root: 0, sequence: 9 };
     one.request(0, Request { call: other, limit: Duration::from_secs(99), ..request("1") });
     assert!(one.response(2, merged("b")).is_empty(), "the worker is taken");
-    let says = format!("{limit} while callback waited for its turn behind other functions of this id");
+    let says = format!(
+        "{limit} while callback waited for its turn behind other functions of this id: id 1 has waited for its turn to run callback for 60s"
+    );
     assert_eq!(one.expire()[0], format!("to 0: id 1 failed at stage callback (time-limit): {says} [fd]"));
 }
 

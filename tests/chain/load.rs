@@ -207,7 +207,7 @@ fn a_request_for_many_children_reaches_them_in_batches() {
         let mut one = Driven::new(Config::new(ME, 5));
         one.request(FLOODER, &wide);
         one.now += Duration::from_secs(61);
-        one.feed(Input::Heard(OTHER));
+        one.feed(Input::Heartbeat(OTHER));
         // The time for reports of a partial call is over, too.
         let turned = one.turn();
         let coverage = match &one.answers[0] {

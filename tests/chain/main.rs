@@ -1,11 +1,12 @@
 //! Tests of the chain from outside: nodes and messages between them, with exported items only.
 
+mod answer_checks;
 mod driver;
 mod failures;
+mod fast_path;
 mod heartbeat;
 mod hostile;
 mod late;
-mod lies;
 mod limits;
 mod load;
 mod memory;
@@ -18,7 +19,6 @@ mod properties;
 mod replies;
 mod reply_limits;
 mod scatter;
-mod spot;
 mod steps;
 mod streaming;
 mod taking;

@@ -152,6 +152,10 @@ pub(crate) fn show(output: Output) -> String {
         Output::Send { to, message: Message::Moved(_) } => format!("to {to}: moved"),
         Output::Send { to, message: Message::Ping } => format!("to {to}: ping"),
         Output::Send { to, message: Message::Pong } => format!("to {to}: pong"),
+        Output::Send { to, message: Message::Stragglers(calls) } => {
+            let told: Vec<String> = calls.iter().map(|(_, straggler)| straggler.to_string()).collect();
+            format!("to {to}: {}", told.join(", "))
+        }
         Output::Send { to, message: Message::Pause(length) } => format!("to {to}: pause {length:?}"),
         Output::Abandon { peer } => format!("abandon {peer}"),
         Output::Stopped(_) => "stopped".into(),

@@ -3,7 +3,7 @@
 use chained_gpc::chain::{Config, JobResult, Reply, Start};
 use chained_gpc::wire::{ReplyLimits, Request};
 
-use super::lies::partial_of_one;
+use super::answer_checks::partial_of_one;
 use super::one::{One, leveled, merged, request, start};
 
 const LIMITS: ReplyLimits = ReplyLimits { header_max: 2, data_max: 3 };

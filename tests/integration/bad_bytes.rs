@@ -64,7 +64,7 @@ fn failure(cause: &[u8], coverage: &[u8]) -> Vec<u8> {
 }
 
 /// Id 9, failed, at stage func, without code and message.
-const CAUSE: [u8; 18] = [9, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const CAUSE: [u8; 28] = [9, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CALL_REF: [u8; 16] = [3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
 
 /// A segment of call 3#2.
@@ -103,8 +103,8 @@ fn out_of_place(bytes: &[u8], kind: Kind, when: &'static str) {
 fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
-    assert_eq!(refused(&frame(15, 0, &[])), FrameError::UnknownKind { kind: 15 });
-    let known = [3u8, 127, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+    assert_eq!(refused(&frame(16, 0, &[])), FrameError::UnknownKind { kind: 16 });
+    let known = [3u8, 127, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -138,8 +138,8 @@ fn payloads_shorter_than_their_fixed_part() {
             );
         }
     }
-    let short_cause = failure(&CAUSE[..17], &[]);
-    assert_eq!(refused(&short_cause), FrameError::TooShort { kind: Kind::Response, length: 17, needed: 18 });
+    let short_cause = failure(&CAUSE[..27], &[]);
+    assert_eq!(refused(&short_cause), FrameError::TooShort { kind: Kind::Response, length: 27, needed: 28 });
     let short_count = frame(3, 0, &reported(3, &[0; 3]));
     assert_eq!(refused(&short_count), FrameError::TooShort { kind: Kind::Response, length: 3, needed: 4 });
 }
@@ -275,6 +275,13 @@ fn reports() {
     let novel = [&with(&CAUSE, &[(16, &[1, 4])])[..], &[b'x'; 1025]].concat();
     bad_field(&failure(&novel, &[]), Kind::Response, "length of a cause's message", 1025);
 
+    let ended = failure(&with(&CAUSE, &[(18, &[11])]), &[]);
+    bad_field(&ended, Kind::Response, "state of a straggler", 11);
+    bad_field(&frame(15, 0, &[]), Kind::Stragglers, "length of the payload", 0);
+    bad_field(&frame(15, 0, &[0; 24]), Kind::Stragglers, "state of a straggler", 0);
+    let beyond = with(&[0; 24], &[(16, &70_000u32.to_le_bytes())]);
+    bad_field(&frame(15, 0, &beyond), Kind::Stragglers, "state of a straggler", 70_000);
+
     bad_field(&failure(&CAUSE, &[0; 9]), Kind::Response, "length of the coverage", 9);
     let run = [0u8, 0, 0, 0, 1, 0, 0, 0];
     bad_field(&failure(&CAUSE, &with(&run, &[(0, &[4])])), Kind::Response, "status of an id", 4);
@@ -373,7 +380,9 @@ fn a_long_response_that_is_not_awaited_is_dropped() {
     let more = with(&segment(1, &[1; 5000]), &[(8 + odd.0, odd.1)]);
     let (mut inbox, mut events) = (greeted(), Vec::new());
     inbox.feed(&[begun, more].concat(), &Around { reply_max: 10 }, &mut events).unwrap();
-    let [Event::Unwanted(unwanted)] = &events[..] else { panic!("its sender is told: {events:?}") };
+    let [Event::UnawaitedReply(unwanted)] = &events[..] else {
+        panic!("the sender expects a window: {events:?}")
+    };
     assert!(unwanted.sequence % 2 == 1 && inbox.is_idle());
 }
 
@@ -389,7 +398,9 @@ fn a_reply_over_the_limit_fails_its_call_and_leaves_the_link() {
         let waits = announced.len() == 8;
         match &events[..] {
             [Event::Oversized { .. }] => assert!(!waits),
-            [Event::Oversized { .. }, Event::Unwanted(_)] => assert!(waits, "it may all come by itself"),
+            [Event::Oversized { .. }, Event::UnawaitedReply(_)] => {
+                assert!(waits, "it may all come by itself")
+            }
             _ => panic!("{events:?}"),
         }
         assert!(inbox.is_idle());
@@ -452,7 +463,7 @@ fn a_failure_of_too_many_runs_says_less_and_nothing_untrue() {
 /// A hello and some valid frames: the start of every mutation.
 fn good() -> Vec<u8> {
     let mut outbox = Outbox::new();
-    outbox.hello(&HELLO);
+    outbox.push_hello(&HELLO);
     let mut bytes = drain(&mut outbox, usize::MAX).to_vec();
     for part in [
         frame(2, 3, &request()),

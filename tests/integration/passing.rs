@@ -63,7 +63,7 @@ fn request(data: Body) -> Request {
 
 fn outbox(credit: u32) -> Outbox {
     let mut outbox = Outbox::new();
-    outbox.grant(credit);
+    outbox.add_credit(credit);
     outbox
 }
 
@@ -90,19 +90,19 @@ impl Link {
     fn transfer(&mut self, max: usize) -> bool {
         let bytes = crate::wire_support::drain_once(&mut self.down, max);
         let mut events = Vec::new();
-        let room = self.child.room().map_or(0, |room| {
+        let room = self.child.read_buffer().map_or(0, |room| {
             let count = room.len().min(bytes.len());
             room[..count].copy_from_slice(&bytes[..count]);
             count
         });
-        let filled = self.child.filled(bytes.len(), &mut events);
+        let filled = self.child.commit_read(bytes.len(), &mut events);
         assert_eq!(filled, room);
         self.direct += filled;
         self.child.feed(&bytes[filled..], &Streaming, &mut events).expect("a sender keeps to the window");
         for event in events {
             match event {
                 Event::Request(request) => self.received = Some(request.data.clone()),
-                Event::DataDue(CALL) | Event::DataArrived(CALL) => {}
+                Event::StreamedData(CALL) | Event::DataArrived(CALL) => {}
                 other => panic!("nobody sent {other:?}"),
             }
         }
@@ -120,12 +120,12 @@ impl Link {
 
     /// The child extends the parent's window.
     fn grant(&mut self) -> bool {
-        self.child.windows(|window| self.up.window(&window));
+        self.child.take_windows(|window| self.up.push_window(&window));
         let mut events = Vec::new();
         self.parent.feed(&drain(&mut self.up, usize::MAX), &Streaming, &mut events).expect("good windows");
         for event in &events {
             let Event::Window(window) = event else { panic!("nobody sent {event:?}") };
-            self.down.widen(window);
+            self.down.extend_window(window);
         }
         !events.is_empty()
     }
@@ -239,7 +239,7 @@ fn a_child_that_has_no_leave_to_begin_is_not_waited_for() {
     let mut row = Row::new(&data, false);
     row.settle();
     assert!(row.links[0].taken == data && row.links[0].child.is_idle() && row.links[1].received.is_none());
-    row.links[1].down.grant(1);
+    row.links[1].down.add_credit(1);
     row.settle();
     assert!(row.links[1].taken == data && row.links[1].down.is_idle());
 }
@@ -270,7 +270,7 @@ fn long_segments_go_where_they_belong_without_a_copy() {
     link.down.push(Message::Request(Arc::new(request(Body::whole(data.clone())))));
     // The head of a segment, then a read that ends with it.
     loop {
-        let most = link.child.room().map_or(24, |room| room.len());
+        let most = link.child.read_buffer().map_or(24, |room| room.len());
         if !link.transfer(most) {
             break;
         }
@@ -289,7 +289,7 @@ fn a_call_that_ends_while_a_segment_passes_drops_the_rest() {
         link.transfer(200);
         link.transfer(bytes);
         link.child.drop_request(CALL);
-        assert!(link.child.room().is_none());
+        assert!(link.child.read_buffer().is_none());
         while link.transfer(50_000) {}
         assert!(link.child.is_idle() && link.received.as_ref().unwrap().arrived() < 1 << 18);
     }

@@ -8,7 +8,7 @@ use crate::wire_support::{read, written};
 use bytes::BytesMut;
 use chained_gpc::link::Event;
 use chained_gpc::wire::message::{Answer, SubtreeReply};
-use chained_gpc::wire::short::{ShortRequest, ShortResponse, Template, delay};
+use chained_gpc::wire::short::{KeyBuffer, ShortRequest, ShortResponse, Template, delay};
 use chained_gpc::wire::{Body, CallId, Message, ReplyLimits, Request, Response};
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
@@ -103,14 +103,14 @@ proptest! {
         let short = ShortRequest::parse(&all);
         prop_assert_eq!(short.is_some(), !request.partial && request.reply_limits.is_unlimited());
         let Some((short, behind)) = short else {
-            let (mut room, data) = (Vec::new(), request.data.as_bytes().unwrap());
+            let (mut room, data) = (KeyBuffer::default(), request.data.as_bytes().unwrap());
             prop_assert_eq!(ShortRequest::of(&request, &data, &mut room), None);
             return Ok(());
         };
         prop_assert_eq!(behind, &rest[..]);
         same(&short, &parsed(&frame));
         // It equals the short form of the request.
-        let (mut room, data) = (Vec::new(), request.data.as_bytes().unwrap());
+        let (mut room, data) = (KeyBuffer::default(), request.data.as_bytes().unwrap());
         prop_assert_eq!(ShortRequest::of(&request, &data, &mut room), Some(short));
     }
 
@@ -133,7 +133,7 @@ proptest! {
 
     #[test]
     fn a_template_writes_what_the_long_way_writes(request in requests(), child in requests()) {
-        let (mut room, mut childs_room) = (Vec::new(), Vec::new());
+        let (mut room, mut childs_room) = (KeyBuffer::default(), KeyBuffer::default());
         let (data, childs_data) = (request.data.as_bytes().unwrap(), child.data.as_bytes().unwrap());
         let Some(short) = ShortRequest::of(&request, &data, &mut room) else { return Ok(()) };
         let Some(of) = ShortRequest::of(&child, &childs_data, &mut childs_room) else { return Ok(()) };
@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn children_with_nobody_below_share_a_template(request in requests(), id: u32) {
-        let (mut room, data) = (Vec::new(), request.data.as_bytes().unwrap());
+        let (mut room, data) = (KeyBuffer::default(), request.data.as_bytes().unwrap());
         let Some(short) = ShortRequest::of(&request, &data, &mut room) else { return Ok(()) };
         let alone = |id: u32| IdList::from_ids([id]).unwrap();
         let mut frame = BytesMut::new();

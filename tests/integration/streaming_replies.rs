@@ -101,12 +101,12 @@ impl Link {
     /// any.
     fn transfer(&mut self, max: usize) -> bool {
         let bytes = crate::wire_support::drain_once(&mut self.up, max);
-        let room = self.parent.room().map_or(0, |room| {
+        let room = self.parent.read_buffer().map_or(0, |room| {
             let count = room.len().min(bytes.len());
             room[..count].copy_from_slice(&bytes[..count]);
             count
         });
-        let filled = self.parent.filled(bytes.len(), &mut self.events);
+        let filled = self.parent.commit_read(bytes.len(), &mut self.events);
         assert_eq!(filled, room);
         self.direct += filled;
         self.parent
@@ -117,7 +117,7 @@ impl Link {
 
     /// The parent extends the child's window.
     fn grant(&mut self) -> bool {
-        self.parent.windows(|window| self.down.window(&window));
+        self.parent.take_windows(|window| self.down.push_window(&window));
         self.obey()
     }
 
@@ -127,8 +127,8 @@ impl Link {
         self.child.feed(&drain(&mut self.down, usize::MAX), &GATHERS, &mut events).expect("good windows");
         for event in &events {
             match event {
-                Event::Window(window) => self.up.widen(window),
-                Event::Cancel(call) => self.up.unwanted(*call),
+                Event::Window(window) => self.up.extend_window(window),
+                Event::Cancel(call) => self.up.stop_response(*call),
                 other => panic!("nobody sent {other:?}"),
             }
         }
@@ -190,7 +190,7 @@ impl Tree3 {
             Op::Transfer(link, max) => self.links[link].transfer(max),
             Op::Grant(link) => self.links[link].grant(),
             // A child whose reply has left completely does not fail.
-            Op::Fail(link) if self.fails && !self.failed && self.links[link].up.replies() > 0 => {
+            Op::Fail(link) if self.fails && !self.failed && self.links[link].up.response_count() > 0 => {
                 self.failed = true;
                 self.links[link].up.push(reply(failure(if link == 1 { "short" } else { "long" })));
                 true
@@ -226,12 +226,12 @@ impl Tree3 {
                         other.obey();
                     }
                     Event::ReplyArrived(CALL) => self.arrived[child] = true,
-                    Event::Unwanted(CALL) => {
+                    Event::UnawaitedReply(CALL) => {
                         assert!(self.failed, "somebody waits for it");
                         self.links[child + 1].down.push(Message::Cancel(CALL));
                         self.links[child + 1].obey();
                     }
-                    Event::DataGrew | Event::ReplyBegun => {}
+                    Event::DataGrew | Event::ReplyStarted => {}
                     other => panic!("nobody sent {other:?}"),
                 }
             }
@@ -248,7 +248,7 @@ impl Tree3 {
                 Event::Response(response) => {
                     assert!(self.told.replace(response.answer).is_none(), "told twice")
                 }
-                Event::ReplyBegun => {}
+                Event::ReplyStarted => {}
                 other => panic!("nobody sent {other:?}"),
             }
         }
@@ -332,7 +332,7 @@ fn a_reply_that_nobody_takes_is_a_window_and_holds_up_nothing_else() {
     assert_eq!(reply.len(), 3 * WINDOW + 11);
     let [StreamingPart::Arriving(body)] = reply.data.parts() else { panic!("{reply:?}") };
     assert_eq!((body.arrived(), body.taken()), (WINDOW, 0));
-    assert_eq!((link.up.backlog(), link.up.replies(), link.up.is_streaming()), (0, 1, true));
+    assert_eq!((link.up.backlog(), link.up.response_count(), link.up.is_streaming()), (0, 1, true));
     let before = link.events.len();
     link.up.push(Message::Ping);
     assert!(link.transfer(100));
@@ -344,9 +344,11 @@ fn a_reply_that_nobody_takes_is_a_window_and_holds_up_nothing_else() {
 fn who_gathers_a_reply_grants_all_of_it_at_once() {
     let mut link = Link::new(GATHERS);
     link.up.push(reply(whole(1, 0, 3 * WINDOW as usize)));
-    assert!(link.transfer(1 << 19) && link.parent.will_grant() && link.grant() && !link.parent.will_grant());
+    assert!(
+        link.transfer(1 << 19) && link.parent.owes_window() && link.grant() && !link.parent.owes_window()
+    );
     while link.transfer(1 << 20) {}
-    assert!(matches!(&link.events[..], [Event::ReplyBegun, Event::Response(_)]) && link.up.is_idle());
+    assert!(matches!(&link.events[..], [Event::ReplyStarted, Event::Response(_)]) && link.up.is_idle());
 }
 
 #[test]
@@ -355,7 +357,7 @@ fn long_segments_of_a_reply_go_where_they_belong_without_a_copy() {
     link.up.push(reply(whole(1, 0, 2 << 20)));
     // The head of a segment, then a read that ends with it.
     loop {
-        let most = link.parent.room().map_or(24, |room| room.len());
+        let most = link.parent.read_buffer().map_or(24, |room| room.len());
         if !link.transfer(most) {
             break;
         }
@@ -372,7 +374,7 @@ fn a_call_that_ends_while_a_reply_comes_drops_the_rest_and_its_sender_stops() {
         link.transfer(300_000);
         link.transfer(bytes);
         link.parent.drop_response(CALL);
-        assert!(link.parent.room().is_none());
+        assert!(link.parent.read_buffer().is_none());
         link.down.push(Message::Cancel(CALL));
         link.obey();
         let before = link.events.len();

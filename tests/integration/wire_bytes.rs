@@ -13,17 +13,20 @@ use chained_gpc::wire::frame::{
     EXTENT_MAX, EXTENT_MIN, FRAME_HEADER, FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW,
 };
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason, ResponseHead, WindowRef};
-use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Local, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
+use chained_gpc::wire::trace::IdTimes;
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Parts, Payload, Reason, ReplyLimits,
-    Report, Request, Response, Stage, Status,
+    Body, CallId, CallState, Cause, CauseKind, Coverage, Failure, Hello, Message, Parts, Payload, Reason,
+    ReplyLimits, Report, Request, Response, Span, Stage, Status, Straggler,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 
 const DOCUMENT: &str = include_str!("../../docs/wire.md");
 
 const CALL: CallId = CallId { root: 3, sequence: 258 };
+
+const LATE: Straggler = Straggler { id: 37, state: CallState::Func, since: Duration::from_secs(58) };
 
 /// The examples of the document: each begins with its name, and `#` begins a remark.
 fn examples() -> Vec<(&'static str, Bytes)> {
@@ -110,7 +113,7 @@ fn hello() {
     let taking = Hello { from: HELLO.to, to: HELLO.from, rings: true, extents: true, ..HELLO };
     for (name, hello) in [("HELLO", HELLO), ("HELLO that takes rings", taking)] {
         let mut outbox = Outbox::new();
-        outbox.hello(&hello);
+        outbox.push_hello(&hello);
         assert_eq!(drain(&mut outbox, usize::MAX), example(name));
         let mut events = Vec::new();
         Inbox::new().feed(&example(name), &AROUND, &mut events).unwrap();
@@ -121,7 +124,7 @@ fn hello() {
 #[test]
 fn data_by_descriptor() {
     let (mut outbox, mut beside) = (Outbox::new(), Beside::default());
-    outbox.grant(1);
+    outbox.add_credit(1);
     let data = Body::whole(vec![5; 1 << 20]);
     outbox.push(Message::Request(Arc::new(Request { data, ..request() })));
     let bytes = drain_beside(&mut outbox, usize::MAX, &mut beside);
@@ -153,6 +156,9 @@ fn requests() {
     let reply_limits = ReplyLimits { header_max: 16, ..ReplyLimits::UNLIMITED };
     let callback = Some(0x1122_3344_5566_7788);
     holds_request("REQUEST with limits for replies", Request { call, reply_limits, callback, ..request() });
+    let call = CallId { sequence: 264, ..CALL };
+    let local = Local { trace: true, ..Local::default() };
+    holds_request("REQUEST of a traced call", Request { call, local, ..request() });
     let call = CallId { sequence: 263, ..CALL };
     let parts = Parts::of_lengths([2, 0, 1].into_iter()).map(Box::new);
     let scatter = Request { call, parts, ..request() }.with_body(Body::whole("abc"));
@@ -174,6 +180,17 @@ fn responses() {
     let reply =
         SubtreeReply { level: 1, header: payload(b"0 "), data: payload(b"3 abc"), ..SubtreeReply::default() };
     holds_response("RESPONSE with a reply", Answer::Reply(reply));
+    let span = Span::of_nanos;
+    let times = IdTimes {
+        began: span(1000),
+        func: span(5_000_000),
+        callbacks: span(0),
+        total: span(151_400_016_000),
+        answered: Span::NONE,
+    };
+    let trace = [times.emit(), IdTimes::NONE.emit()].concat().into();
+    let reply = SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc"), trace };
+    holds_response("RESPONSE with a trace", Answer::Reply(reply));
     let mut coverage = Coverage::all(Status::Done, 3);
     coverage.push(Status::Failed, 1);
     let reason = Reason { code: -7, detail: vec![7, 0, 255], ..Reason::from("no") };
@@ -181,10 +198,9 @@ fn responses() {
     holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
     let reply =
         SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc"), ..SubtreeReply::default() };
-    let causes = vec![
-        Cause::new(9, Stage::Link, CauseKind::LinkLost, "gone"),
-        Cause::new(10, Stage::Func, CauseKind::from_number(60_000), "n"),
-    ];
+    let mut late = Cause::new(9, Stage::Reply, CauseKind::TimeLimit, "late");
+    late.straggler = Some(Box::new(LATE));
+    let causes = vec![late, Cause::new(10, Stage::Func, CauseKind::from_number(60_000), "n")];
     let report = Report { causes, coverage: Coverage::all(Status::Unknown, 1) };
     assert_eq!(report.emitted_len(), report.emit().len());
     holds_response("RESPONSE that is partial", Answer::Partial(Box::new(Partial { reply, report })));
@@ -194,14 +210,14 @@ fn responses() {
 fn a_segment_of_a_request_is_what_came_since() {
     let (data, mut writer) = Body::arriving(5);
     let mut outbox = Outbox::new();
-    outbox.grant(1);
+    outbox.add_credit(1);
     outbox.push(Message::Request(Arc::new(runs_request(data))));
     writer.push(b"abc");
     let first = drain(&mut outbox, usize::MAX);
     let mut announced = example("REQUEST with runs").to_vec();
     announced[8 + 56] = 5;
     assert_eq!(first, announced);
-    assert!(!outbox.is_idle() && !outbox.is_ready());
+    assert!(!outbox.is_idle() && !outbox.prepare());
     writer.push(b"de");
     let second = drain(&mut outbox, usize::MAX);
     assert_eq!(second, example("SEGMENT of a request"));
@@ -251,6 +267,9 @@ fn small_frames() {
     assert!(matches!(only(read(&example("PING")).unwrap()), Event::Ping));
     assert_eq!(written(Message::Pong), example("PONG"));
     assert!(matches!(only(read(&example("PONG")).unwrap()), Event::Pong));
+    assert_eq!(written(Message::Stragglers(vec![(CALL, LATE)])), example("STRAGGLERS"));
+    let Event::Stragglers(calls) = only(read(&example("STRAGGLERS")).unwrap()) else { panic!("stragglers") };
+    assert_eq!(calls, [(CALL, LATE)]);
     let minute = Duration::from_secs(60);
     assert_eq!(written(Message::Pause(minute)), example("PAUSE"));
     assert!(matches!(only(read(&example("PAUSE")).unwrap()), Event::Pause(length) if length == minute));
@@ -260,20 +279,20 @@ fn small_frames() {
     }
 
     let mut outbox = Outbox::new();
-    outbox.acknowledge(0);
-    outbox.acknowledge(5);
+    outbox.push_credit(0);
+    outbox.push_credit(5);
     assert_eq!(drain(&mut outbox, usize::MAX), example("CREDIT"));
     assert!(matches!(only(read(&example("CREDIT")).unwrap()), Event::Credit(5)));
 
     for (name, of_response) in [("WINDOW of a request", false), ("WINDOW of a response", true)] {
         let window = WindowRef { call: CALL, of_response, limit: 5 << 20 };
-        outbox.window(&window);
+        outbox.push_window(&window);
         assert_eq!(drain(&mut outbox, usize::MAX), example(name));
         assert!(matches!(only(read(&example(name)).unwrap()), Event::Window(back) if back == window));
     }
 
     let goodbye = Goodbye { reason: GoodbyeReason::Duplicate, text: "id 3 led".into() };
-    outbox.goodbye(&goodbye);
+    outbox.push_goodbye(&goodbye);
     assert_eq!(drain(&mut outbox, usize::MAX), example("GOODBYE"));
     let Event::Goodbye(back) = only(read(&example("GOODBYE")).unwrap()) else { panic!("a goodbye") };
     assert_eq!(back, goodbye);
@@ -306,9 +325,9 @@ fn the_kinds_of_the_document_are_those_of_the_code() {
 /// Each example is tested above; a new example in the document needs a test here.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 25);
+    assert_eq!(examples().len(), 28);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
-    assert!((1..=14).all(|kind| kinds.contains(&kind)), "{kinds:?}");
+    assert!((1..=15).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }
 
 #[test]

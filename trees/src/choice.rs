@@ -8,6 +8,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::sorting::sort_by;
 use crate::{Hosts, Limits, Tree};
 
 /// Most children in a chosen flat tree. Each child is a link and a descriptor of one process.
@@ -147,7 +148,7 @@ fn path_ns(tree: &Tree, n: u32, each: f64, costs: &Costs, known: &mut Vec<(u32, 
     let (overhead, latency) = (costs.overhead_ns as f64, costs.latency_ns as f64);
     let (mut latest, mut sent) = (0.0f64, 0.0);
     let mut sizes: Vec<u32> = tree.split(n).unwrap_or_default().iter().map(|group| group.len).collect();
-    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    sort_by(&mut sizes, |one, other| other.cmp(one));
     // Recurses at most as deep as the candidates have levels.
     for size in sizes {
         sent += overhead + each;

@@ -3,6 +3,7 @@
 //!
 //! The list is read once, and nothing recurses: a group stores only the first places of its parts.
 
+use crate::sorting::sort_by;
 use std::collections::BTreeMap;
 use std::iter;
 
@@ -64,7 +65,7 @@ impl<'a> Grouping<'a> {
     /// parts.
     pub(crate) fn parts(mut self) -> impl Iterator<Item = Vec<u32>> {
         // Places were added in ascending order, and the sort keeps that order within a group.
-        self.others.sort_unstable();
+        sort_by(&mut self.others, Ord::cmp);
         let Grouping { firsts, others, .. } = self;
         let mut next = 0;
         iter::from_fn(move || {

@@ -7,6 +7,7 @@
 
 use crate::decimal::{self, DecimalFault, excerpt};
 use crate::grouping::{Grouping, LEVELS_MAX, SEPARATOR};
+use crate::sorting::collected;
 use crate::walk::edges;
 use crate::{Id, IdList, Layout, Limits, Tree, TreeError};
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ pub struct Hosts {
 /// seven `/` is one name.
 impl<S: Into<String>> FromIterator<(Id, S)> for Hosts {
     fn from_iter<I: IntoIterator<Item = (Id, S)>>(pairs: I) -> Hosts {
-        Hosts::of(pairs.into_iter().map(|(id, host)| (id, host.into())).collect::<BTreeMap<Id, String>>())
+        Hosts::of(collected(pairs.into_iter().map(|(id, host)| (id, host.into()))))
     }
 }
 

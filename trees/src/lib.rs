@@ -70,6 +70,7 @@
 //! | `adoption` | the children of a lost id, for its parent |
 //! | `check`, `limits`, `error` | checks a whole tree; limits of depth and fan-out; errors with counter-examples |
 //! | `walk` | whole trees: levels and edges |
+//! | `sorting` | sorting and collecting in little code |
 //!
 //! # Sources
 //!
@@ -82,7 +83,7 @@ mod adoption;
 mod check;
 mod choice;
 mod convert;
-mod decimal;
+pub mod decimal;
 mod error;
 mod grouping;
 mod hosts;
@@ -94,6 +95,7 @@ mod postal;
 mod registered;
 mod registry;
 mod shape;
+pub mod sorting;
 mod split;
 mod split_name;
 mod tree;

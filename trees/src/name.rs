@@ -134,9 +134,9 @@ fn lag(text: &str, parameter: Option<&str>) -> Result<Lag, NameError> {
     let words: Vec<&str> = parameter.unwrap_or_default().split(',').collect();
     let whole = |word: &str| word.trim().parse::<u64>().ok();
     let lag = match words[..] {
-        [lag] => lag.trim().parse::<f64>().ok().filter(|lag| *lag >= 1.0).and_then(from_ratio),
+        [lag] => decimal::billionths(lag.trim()).filter(|lag| *lag >= BILLION).and_then(from_ratio),
         [latency, overhead, gap, per_byte] => {
-            let per_byte = per_byte.trim().parse::<f64>().ok().filter(|cost| *cost >= 0.0);
+            let per_byte = decimal::billionths(per_byte.trim()).map(|cost| cost as f64 / BILLION as f64);
             let costs = (whole(latency), whole(overhead), whole(gap), per_byte);
             let (Some(latency), Some(overhead), Some(gap), Some(per_byte)) = costs else {
                 return Err(NameError::Lag { text: excerpt(text) });
@@ -148,9 +148,12 @@ fn lag(text: &str, parameter: Option<&str>) -> Result<Lag, NameError> {
     lag.ok_or_else(|| NameError::Lag { text: excerpt(text) })
 }
 
-fn from_ratio(ratio: f64) -> Option<Lag> {
-    let parts = (ratio * 1024.0).round();
-    (parts <= f64::from(u32::MAX)).then(|| Lag::from_1024ths(parts as u32)).flatten()
+/// The billionths of one.
+const BILLION: u64 = 1_000_000_000;
+
+fn from_ratio(billionths: u64) -> Option<Lag> {
+    let parts = (u128::from(billionths) * 1024 + u128::from(BILLION) / 2) / u128::from(BILLION);
+    Lag::from_1024ths(u32::try_from(parts).ok()?)
 }
 
 fn number<T>(

@@ -12,8 +12,8 @@
 //! n; its child number i, from 0, heads at most N(t - λ - i) nodes. λ = 1 gives the binomial tree; a λ above the number
 //! of nodes gives the flat one. Messages of k bytes lengthen both times by k G (LogGP).
 
+use crate::sorting::sort_by;
 use crate::split::{Group, Groups};
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -58,14 +58,18 @@ impl fmt::Display for Lag {
     /// Prints a decimal with as few places as are needed to parse it back, at most four: `6.13` for 6,277 parts of
     /// 1,024.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lag = f64::from(self.0.get()) / UNIT as f64;
-        let shown = |places: usize| format!("{lag:.places$}");
-        let reads_back = |shown: &String| {
-            shown
-                .parse()
-                .is_ok_and(|read: f64| (read * UNIT as f64).round() as u64 == u64::from(self.0.get()))
+        let parts = u64::from(self.0.get());
+        // The nearest number with so many places, and what it is read as.
+        let nearest = |places: u32| (parts * 10u64.pow(places) + UNIT / 2) / UNIT;
+        let read = |places: u32| (nearest(places) * UNIT + 10u64.pow(places) / 2) / 10u64.pow(places);
+        let places = (0..4).find(|&places| read(places) == parts).unwrap_or(4);
+        let (shown, unit) = (nearest(places), 10u64.pow(places));
+        let text = match places {
+            0 => shown.to_string(),
+            _ => format!("{}.{:0width$}", shown / unit, shown % unit, width = places as usize),
         };
-        f.write_str(&(0..4).map(shown).find(reads_back).unwrap_or_else(|| shown(4)))
+        // Whole, so that a width of the caller's counts.
+        f.pad(&text)
     }
 }
 
@@ -140,7 +144,7 @@ fn sizes(n: u32, lag: Lag) -> Vec<u32> {
         spare -= cut;
     }
     sizes.truncate(sizes.len() - spare as usize);
-    sizes.sort_unstable_by_key(|len| Reverse(*len));
+    sort_by(&mut sizes, |one, other| other.cmp(one));
     sizes
 }
 
@@ -174,5 +178,19 @@ mod tests {
         assert_eq!(Lag::of_costs(1000, 100, 0, 1.0, 900).map(Lag::as_1024ths), Some(2150));
         assert_eq!(Lag::of_costs(1000, 100, 1100, 1.0, 900).map(Lag::as_1024ths), Some(1075));
         assert_eq!(Lag::of_costs(0, 0, 0, 0.0, 900), None);
+    }
+
+    /// Its text has as few decimals as are read back as the same lag, and is the nearest such number.
+    #[test]
+    fn a_lag_is_shown_as_a_floating_point_number_would_be() {
+        for parts in (1024..9000).chain([u32::MAX - 1, u32::MAX]) {
+            let lag = f64::from(parts) / 1024.0;
+            let reads_back = |text: &String| {
+                let read: f64 = text.parse().unwrap();
+                (read * 1024.0).round() as u64 == u64::from(parts)
+            };
+            let shown = (0..=4).map(|places| format!("{lag:.places$}")).find(reads_back).unwrap();
+            assert_eq!(Lag::from_1024ths(parts).unwrap().to_string(), shown);
+        }
     }
 }

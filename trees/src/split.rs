@@ -4,6 +4,7 @@
 //! are ids) and *growing groups* (binomial 2, k-nomial k). A split depends only on the number of ids. Source: *Trees*
 //! in the design; ids 0 and 1 of the chained GPC text are binary and binomial.
 
+use crate::sorting::sort_by_key;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
@@ -27,7 +28,7 @@ pub type SendOrder = SmallVec<[usize; 8]>;
 /// order.
 pub fn send_order(groups: &[Group]) -> SendOrder {
     let mut order: SendOrder = (0..groups.len()).collect();
-    order.sort_by_key(|&index| Reverse(groups[index].len));
+    sort_by_key(&mut order, |&index| Reverse(groups[index].len));
     order
 }
 

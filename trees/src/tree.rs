@@ -146,7 +146,7 @@ impl Tree {
         let n = n.max(1);
         match self {
             Tree::Binary => Some(n.ilog2()),
-            Tree::Binomial => Some(split::growing_depth(n, 2)),
+            Tree::Binomial => Some(n.ilog2()),
             Tree::Kary(k) => Some(split::parts_depth(n, k.get())),
             Tree::Knomial(k) => Some(split::growing_depth(n, k.value())),
             Tree::Chain => Some(n - 1),
@@ -162,7 +162,7 @@ impl Tree {
         let n = n.max(1);
         match self {
             Tree::Binary => Some((n - 1).min(2)),
-            Tree::Binomial => Some(split::growing_fan_out(n, 2)),
+            Tree::Binomial => Some(n.ilog2() + u32::from(!n.is_power_of_two())),
             Tree::Kary(k) => Some((n - 1).min(k.get())),
             Tree::Knomial(k) => Some(split::growing_fan_out(n, k.value())),
             Tree::Chain => Some((n - 1).min(1)),

@@ -8,6 +8,6 @@ pub(super) fn call_of(message: &Message) -> Option<CallId> {
         Message::Request(request) => Some(request.call),
         Message::Response(response) => Some(response.call),
         Message::Cancel(call) | Message::Release(call) | Message::Moved(call) => Some(*call),
-        Message::Ping | Message::Pong | Message::Pause(_) => None,
+        Message::Ping | Message::Pong | Message::Stragglers(_) | Message::Pause(_) => None,
     }
 }

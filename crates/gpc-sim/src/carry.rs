@@ -153,8 +153,14 @@ impl World {
                 self.finished(id, ticket as usize, call, Outcome { result, report });
             }
             Output::Abandon { peer } => self.abandon(id, peer),
-            // No call is followed.
-            Output::ChildReply { .. } => {}
+            Output::ChildReply { ticket, group, reply, report } => {
+                // Tickets are indices into the list of calls.
+                let call = self.calls.all.get(ticket as usize).and_then(|call| call.name);
+                self.trace.fold_deep([self.now, 12, id.into(), group.start.into()]);
+                let (reply, report) = (&reply, report.as_deref());
+                let seen = |call| Observation::ChildReply { call, group, reply, report };
+                call.map(seen).into_iter().for_each(|seen| self.observe(&seen));
+            }
             // In the simulator a function runs to its end, even if its call is over.
             Output::Stopped(call) => {
                 self.trace.fold_deep([self.now, 11, id.into(), call.sequence]);
@@ -336,7 +342,7 @@ impl World {
         if stands && self.hosts.is_up(id) && self.hosts.run(id) == run {
             self.trace.say(self.now, format_args!("the socket of {id} for {peer} has taken bytes"));
             self.observe(&Observation::Heard { at: id, from: peer });
-            self.input(id, Input::Heard(peer));
+            self.input(id, Input::Heartbeat(peer));
         }
     }
 
@@ -395,7 +401,7 @@ impl World {
                 self.observe(&Observation::Requested { at: to, from });
                 self.observe(&Observation::Misdirected { at: to, from, call: request.call });
             }
-            if self.on_the_spot(to, from, &message) {
+            if self.on_fast_path(to, from, &message) {
                 return self.release_spare_memory(to);
             }
             return self.input(to, Input::Message { from, message });
@@ -405,7 +411,7 @@ impl World {
         }
         self.note_path(to, from, sent, &message);
         self.observe(&Observation::Received { at: to, from, message: &message });
-        if self.on_the_spot(to, from, &message) {
+        if self.on_fast_path(to, from, &message) {
             return self.release_spare_memory(to);
         }
         let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };

@@ -196,7 +196,7 @@ pub fn wire_bytes(message: &Message) -> u64 {
             framed(RequestHead::LENGTH, head.prefix_len().saturating_add(head.data_len))
         }
         Message::Response(response) => {
-            let reply = |reply: &SubtreeReply| reply.len();
+            let reply = |reply: &SubtreeReply| reply.len() + reply.trace.len() as u64;
             let body = match &response.answer {
                 Answer::Completed => 0,
                 Answer::Reply(whole) => reply(whole),
@@ -209,6 +209,7 @@ pub fn wire_bytes(message: &Message) -> u64 {
         Message::Cancel(_) | Message::Release(_) | Message::Moved(_) => framed(CallRef::LENGTH, 0),
         Message::Ping | Message::Pong => framed(0, 0),
         Message::Pause(_) => framed(4, 0),
+        Message::Stragglers(calls) => framed(24 * calls.len(), 0),
     }
 }
 
@@ -220,7 +221,7 @@ fn framed(fixed: usize, body: u64) -> u64 {
 }
 
 const COUNT: u64 = 4;
-const CAUSE_FIXED: u64 = 18;
+const CAUSE_FIXED: u64 = 28;
 const RUN: u64 = 8;
 
 fn failure_bytes(failure: &Failure) -> u64 {

@@ -13,6 +13,8 @@ use chained_gpc::wire::{CallId, Reason};
 pub(super) enum Event {
     /// The application starts a call.
     Start(usize),
+    /// The application begins to take the replies of a call as they arrive.
+    Follow(usize),
     /// All faults are over; nodes must hold nothing of them.
     Settled,
     /// The application starts a call that must reach every live id.
@@ -90,6 +92,7 @@ impl Event {
             Event::Delivery { .. }
             | Event::Speaks(_)
             | Event::Start(_)
+            | Event::Follow(_)
             | Event::Settled
             | Event::Probe { .. }
             | Event::Resumed(_)

@@ -251,6 +251,7 @@ impl World {
         carries.merging = alike.unwrap_or(carries.merging);
         let (count, header) = (ids.len() as u64, carries.reply_header_bytes);
         carries.reply_limits = self.profile.reply_limits(count, header, reply_bytes);
+        (carries.trace, carries.follow_ns) = self.profile.observed();
         let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
         // Mixing both kinds of calls at an id tests that neither takes state of the other.
         let other = random.chance(1, OTHER_KIND_PARTS);

@@ -77,6 +77,7 @@ pub mod cost;
 mod crash;
 mod event;
 mod exhaustive;
+mod fast_path;
 mod faults;
 pub mod fit;
 mod forged;
@@ -104,7 +105,6 @@ mod request_data;
 mod run;
 mod scenario;
 mod scheduler;
-mod spot;
 mod streaming;
 #[cfg(test)]
 mod tests;

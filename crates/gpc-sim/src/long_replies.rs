@@ -151,7 +151,10 @@ impl World {
 fn long(answer: &Answer) -> Option<StreamingReply> {
     match answer {
         Answer::Arriving(reply) => Some(StreamingReply::clone(reply)),
-        Answer::Reply(SubtreeReply { level, header, data, .. }) if data.len() > SEGMENT => {
+        // A traced reply is needed whole, as is that of a partial call.
+        Answer::Reply(SubtreeReply { level, header, data, trace })
+            if data.len() > SEGMENT && trace.is_empty() =>
+        {
             let mut streaming = StreamingData::default();
             streaming.push_arrived(data);
             Some(StreamingReply { level: *level, header: header.clone(), data: streaming })

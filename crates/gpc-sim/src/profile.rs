@@ -38,6 +38,15 @@ const SCATTER_STREAM: u64 = 0x7363_6174_7465_7221;
 /// One in this many worlds has scatter calls; half of its calls are some.
 const SCATTERING: u64 = 4;
 
+/// Stream of random numbers for which calls are traced, and which ones are followed.
+const TRACE_STREAM: u64 = 0x7472_6163_6521_2121;
+
+/// One in this many worlds has traced calls, and one followed calls; half of its calls are some.
+const TRACING: u64 = 4;
+
+/// A followed call is so from its start, or from a time up to this.
+const FOLLOWED_NS: u64 = 200_000;
+
 /// Total bytes of a call's replies in a large world. Callback copies them on each level, which must cost little beside
 /// a million nodes.
 const MANY_REPLIES: u64 = 1 << 20;
@@ -160,6 +169,9 @@ pub(super) struct Profile {
     reply_limits: Option<Random>,
     /// Whether calls scatter: each id gets its own part of the data.
     scatters: bool,
+    /// Draws which calls are traced and followed, in worlds with such calls.
+    traces: Option<Random>,
+    follows: Option<Random>,
 }
 
 impl Default for Profile {
@@ -181,6 +193,8 @@ impl Default for Profile {
             history: History::default(),
             reply_limits: None,
             scatters: false,
+            traces: None,
+            follows: None,
         }
     }
 }
@@ -227,6 +241,11 @@ impl Profile {
         let is_long = limits.is_none() && (most.reply == LONG_REPLIES / n || longer) && scenario.n <= LARGE;
         let most = if scenario.n > LARGE { most.of_many(n) } else { most };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
+        let (seed, is_small) = (scenario.seed ^ TRACE_STREAM, scenario.n <= LARGE);
+        let some = |stream: u64, parts| {
+            let mut random = Random::new(seed.wrapping_add(stream));
+            (is_small && random.chance(1, parts)).then_some(random)
+        };
         Profile {
             theme: None,
             most,
@@ -247,8 +266,20 @@ impl Profile {
                 .has(Fault::LongReply)
                 .then(|| Random::new(scenario.seed.wrapping_add(LONG_REPLY_STREAM))),
             scatters: Random::new(scenario.seed ^ SCATTER_STREAM).chance(1, SCATTERING),
+            traces: some(0, TRACING),
+            follows: some(1, TRACING),
             history,
         }
+    }
+
+    /// Draws whether a call is traced, and when its caller begins to take the replies as they arrive.
+    pub(super) fn observed(&mut self) -> (bool, Option<u64>) {
+        let traced = self.traces.as_mut().is_some_and(|random| random.chance(1, 2));
+        let from = |random: &mut Random| {
+            let later = random.below(FOLLOWED_NS);
+            random.pick(&[None, Some(0), Some(later)]).copied().flatten()
+        };
+        (traced, self.follows.as_mut().and_then(from))
     }
 
     /// Draws the limits of what one of `n` ids may write in a call: about what a func writes, or what callbacks merge.
@@ -335,6 +366,8 @@ impl Profile {
             as_they_come: random.chance(1, 4),
             reply_limits: ReplyLimits::UNLIMITED,
             scatter: self.scatters && scenario.n <= LARGE && random.chance(1, 2),
+            trace: false,
+            follow_ns: None,
         };
         if carries.as_they_come && scenario.links == Linking::Peering {
             // The link of a request knows its function, and not its call.

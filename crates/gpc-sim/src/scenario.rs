@@ -49,6 +49,8 @@ pub struct Scenario {
     pub reply_bytes: Option<u32>,
     /// Bytes of each request's data. `None` means 0, or a drawn size for each call in runs with faults.
     pub data_bytes: Option<u32>,
+    /// Whether calls bring back the times of all ids. In runs with faults some do anyway.
+    pub traced: bool,
     /// How links are established.
     pub links: Linking,
     /// Whether to keep a readable trace.
@@ -73,6 +75,7 @@ impl Scenario {
             callback_ns: 0,
             reply_bytes: None,
             data_bytes: None,
+            traced: false,
             links: Linking::Some,
             trace: false,
         }
@@ -127,6 +130,9 @@ impl Scenario {
         };
         if self.partial {
             line.push_str(" --partial");
+        }
+        if self.traced {
+            line.push_str(" --traced");
         }
         let mut option = |name: &str, value: &dyn std::fmt::Display, same: bool| {
             if !same {

@@ -102,6 +102,7 @@ pub(super) fn digest(message: &Message) -> u64 {
         Message::Moved(call) => 5 | call.sequence << 8,
         Message::Ping => 6,
         Message::Pong => 7,
+        Message::Stragglers(calls) => 9 | (calls.len() as u64) << 8,
         Message::Pause(length) => 8 | (length.as_nanos() as u64) << 8,
     }
 }
@@ -144,6 +145,10 @@ impl fmt::Display for MessageText<'_> {
             Message::Moved(call) => write!(f, "moved {call}"),
             Message::Ping => f.write_str("ping"),
             Message::Pong => f.write_str("pong"),
+            Message::Stragglers(calls) => {
+                f.write_str("stragglers")?;
+                calls.iter().try_for_each(|(call, straggler)| write!(f, ", {call}: {straggler}"))
+            }
             Message::Pause(length) if length.is_zero() => f.write_str("back from a pause"),
             Message::Pause(length) => write!(f, "pause of {length:?}"),
         }

@@ -30,6 +30,7 @@ use super::streaming::StreamingReplies;
 use super::time::BEGIN;
 use super::trace::Trace;
 use chained_gpc::chain::{Heartbeat, Input, JobResult, Outputs, Start};
+use chained_gpc::wire::short::KeyBuffer;
 use chained_gpc::wire::{Body, CallId, Request};
 
 /// Events between two calls of an observer: some milliseconds of simulation.
@@ -76,7 +77,7 @@ pub(super) struct Buffers {
     /// Functions that ended inline, each with its call; empty between inputs.
     pub(super) ended: VecDeque<(CallId, JobResult)>,
     /// The part that short requests have in common.
-    pub(super) plan: Vec<u8>,
+    pub(super) plan: KeyBuffer,
 }
 
 /// The state of one run.
@@ -165,7 +166,7 @@ impl World {
                 data_bytes: self.scenario.data_bytes.unwrap_or(0),
                 limit_ns: FAULTLESS_LIMIT_NS,
                 reply_bytes: reply_bytes.max(4),
-                carries: Carries::default(),
+                carries: Carries { trace: self.scenario.traced, ..Carries::default() },
             };
             self.calls.add(plan, false);
         }
@@ -261,6 +262,7 @@ impl World {
         }
         match event {
             Event::Start(index) => self.start(index),
+            Event::Follow(index) => self.follow(index),
             Event::Settled => {
                 self.planned_is_over();
                 // Drop pieces of request data whose sender never had the rest; no node waits for them.
@@ -344,6 +346,8 @@ impl World {
             reply_wanted: plan.reply_wanted,
             forward_first: plan.forward_first,
             partial: plan.partial,
+            trace: plan.carries.trace,
+            follow: plan.carries.follow_ns == Some(0),
             watch: plan.watch,
             limit: Duration::from_nanos(plan.limit_ns),
             tree: plan.tree.clone(),
@@ -357,9 +361,29 @@ impl World {
             ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;
-        if !has_usual_classes(name) || !self.starts_on_the_spot(root, ticket, &start) {
+        match plan.carries.follow_ns {
+            None => {}
+            Some(0) => self.observe(&Observation::Followed { call: name }),
+            Some(later) => self.queue.push(self.now + later, Event::Follow(index)),
+        }
+        if !has_usual_classes(name) || !self.starts_on_fast_path(root, ticket, &start) {
             self.input(root, Input::Start { ticket, start: start.into() });
         }
+    }
+
+    /// The caller of a call begins to take the replies of its children as they arrive.
+    fn follow(&mut self, index: usize) {
+        let Some(call) = self.calls.all[index].name.filter(|call| self.hosts.is_up(call.root)) else {
+            return;
+        };
+        if let Some(until) = self.paused_until(call.root) {
+            return self.queue.push(until, Event::Follow(index));
+        }
+        if self.calls.all[index].ended.is_none() {
+            self.observe(&Observation::Followed { call });
+        }
+        self.trace.fold([self.now, 15, call.root.into(), index as u64]);
+        self.input(call.root, Input::Follow { ticket: index as u64 });
     }
 
     /// Ends a call at its root.

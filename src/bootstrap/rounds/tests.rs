@@ -151,7 +151,7 @@ fn id_0_knows_all_before_any_other_goes_on() {
         token.reply(Reply::default());
         matches!(announcements.pop(LIMIT), Some(Announcement::Go(_)))
     });
-    let learn = |_: &mut &Node, entries: &[Entry]| {
+    let learn = |_: &mut dyn Driven, entries: &[Entry]| {
         assert_eq!(entries.len(), 2);
         knows.store(true, Ordering::SeqCst);
         Ok(())

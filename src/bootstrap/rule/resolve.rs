@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpc_trees::Id;
+use gpc_trees::sorting::collected;
 
 use super::{Rule, RuleAddress};
 use crate::bootstrap::{BootstrapError, HostList};
@@ -156,7 +157,7 @@ impl Names {
     /// Creates the look-ups of these names, all due at once; a name may occur many times.
     fn new(names: impl Iterator<Item = String>) -> Names {
         let due = |name| (name, NameState::Retry { at: Duration::ZERO, pause: PAUSES[0] });
-        Names { states: names.map(due).collect(), last: None }
+        Names { states: collected(names.map(due)), last: None }
     }
 
     fn is_complete(&self) -> bool {
@@ -201,7 +202,7 @@ impl Names {
 
     fn found(self) -> BTreeMap<String, IpAddr> {
         let found = |(name, state)| if let NameState::Found(ip) = state { Some((name, ip)) } else { None };
-        self.states.into_iter().filter_map(found).collect()
+        collected(self.states.into_iter().filter_map(found))
     }
 
     /// The error that lists the names without an address.

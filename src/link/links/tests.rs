@@ -1,5 +1,5 @@
-//! What is sent where there is no link yet, on which link it leaves, and what a loss takes along: nodes whose
-//! connections are two streams of bytes in memory.
+//! Tests of links: messages without a link, the choice of a link, and losses, between two nodes whose connections are
+//! byte streams in memory.
 
 mod long;
 
@@ -12,17 +12,17 @@ use smallvec::SmallVec;
 use super::*;
 use crate::link::event::Context;
 use crate::link::peering::{FeedContext, Identity, PublicKey, Strictness, Transport};
-use crate::link::{HIWATER, Lost};
+use crate::link::{HIWATER, LostLink};
 use crate::wire::body::Spare;
 use crate::wire::budget::Budget;
 use crate::wire::{CauseKind, Job, Request, Response};
 
 const CALL: CallId = CallId { root: 0, sequence: 1 };
 
-/// Longest reply, bytes.
+/// Maximum length of a reply in bytes.
 const REPLY_MAX: u64 = 16 << 20;
 
-/// Everybody with an id below four is a peer.
+/// The ids below 4 are the peers.
 #[derive(Debug)]
 struct Four;
 
@@ -40,7 +40,7 @@ impl Book for Four {
     }
 }
 
-/// Awaits every answer.
+/// A node that awaits every response.
 struct AwaitsAll;
 
 impl Context for AwaitsAll {
@@ -57,7 +57,7 @@ impl Context for AwaitsAll {
     }
 }
 
-/// A connection: its protocol, and its wire.
+/// A connection: its link, and its wire.
 #[derive(Debug)]
 struct End {
     link: Link,
@@ -74,11 +74,11 @@ impl HasLink for End {
     }
 }
 
-/// Two streams of bytes. Everything is by the node at that end.
+/// Two streams of bytes. Arrays are indexed by the node at that end.
 #[derive(Debug)]
 struct Wire {
     keys: [LinkKey; 2],
-    /// What is on its way there.
+    /// Bytes on the way to that end.
     bytes: [VecDeque<u8>; 2],
     closed: [bool; 2],
 }
@@ -90,18 +90,18 @@ struct Pair {
     wires: Vec<Wire>,
     /// Whether connections cannot be opened.
     unreachable: bool,
-    /// Whether node 0 cannot use connections that are greeted.
+    /// Whether node 0 fails to prepare connections after their greeting.
     fails_to_prepare: bool,
-    /// Whether requests are consumed by the test, and not as they come.
+    /// Whether the test consumes requests itself.
     holds: bool,
-    /// What each node's links may hold of what its peers send, and for its peers.
+    /// Budget of each node for bytes from and for its peers.
     memory: [Budget; 2],
-    /// Requests and responses as they came, those that are held.
+    /// The held requests, and the responses, in order of arrival.
     requests: [VecDeque<Arc<Request>>; 2],
     responses: [Vec<Response>; 2],
-    /// The messages that each node has got, and the losses.
+    /// The requests that each node has received, and the losses.
     messages: [Vec<CallId>; 2],
-    losses: [Vec<Lost>; 2],
+    losses: [Vec<LostLink>; 2],
 }
 
 fn links(me: Id) -> Links<Four, End> {
@@ -143,7 +143,7 @@ impl Pair {
         self.settle(from);
     }
 
-    /// Carries out what a node asks for.
+    /// Carries out the outputs of a node.
     fn settle(&mut self, at: usize) {
         while let Some(output) = self.nodes[at].poll() {
             let now = self.now;
@@ -158,11 +158,11 @@ impl Pair {
                     }
                 }
                 LinksOutput::Prepare(new) if at == 0 && self.fails_to_prepare => {
-                    self.nodes[0].fails_to_stand(now, new.key, 1, "no memory for rings");
+                    self.nodes[0].fail_setup(now, new.key, 1, "no memory for rings");
                 }
-                LinksOutput::Prepare(new) => self.nodes[at].stands(now, new.key, &new.hello, new.proof),
-                LinksOutput::Answered { peer, .. } => self.nodes[at].confirm(now, peer),
-                LinksOutput::Refused { .. }
+                LinksOutput::Prepare(new) => self.nodes[at].establish(now, new.key, &new.hello, new.proof),
+                LinksOutput::PongReceived { peer, .. } => self.nodes[at].confirm_alive(now, peer),
+                LinksOutput::Rejected { .. }
                 | LinksOutput::Up { .. }
                 | LinksOutput::Lost { .. }
                 | LinksOutput::Pause { .. } => {}
@@ -174,7 +174,7 @@ impl Pair {
                     self.messages[at].push(request.call);
                     match self.holds {
                         true => self.requests[at].push_back(request),
-                        false => self.nodes[at].consumed(from),
+                        false => self.nodes[at].consume_request(from),
                     }
                 }
                 Arrival::Input(Input::Message { message: Message::Response(response), .. }) => {
@@ -186,14 +186,14 @@ impl Pair {
         }
     }
 
-    /// A connection is opened, and the other node has accepted it.
+    /// Opens a connection; the other node accepts it.
     fn connect(&mut self, at: usize) {
         let (other, wire, now) = (1 - at, self.wires.len(), self.now);
         let mut keys = [LinkKey(0); 2];
         for (node, phase) in [(at, Phase::Connecting(other as Id)), (other, Phase::Greeting)] {
             let (mut link, memory) = (Link::new(phase), &self.memory[node]);
-            link.inbox.use_memory(Spare::default().within(memory), memory);
-            link.outbox.use_memory(node as Id, memory, memory);
+            link.inbox.set_budgets(Spare::default().within(memory), memory);
+            link.outbox.set_budgets(node as Id, memory, memory);
             keys[node] = self.nodes[node].table.put(End { link, wire });
         }
         self.wires.push(Wire { keys, bytes: Default::default(), closed: [false; 2] });
@@ -203,36 +203,36 @@ impl Pair {
         self.settle(other);
     }
 
-    /// A node writes what it has, at most so many bytes on each connection.
+    /// Writes the queued bytes of a node, at most this many on each connection.
     fn write(&mut self, at: usize, most: usize) {
         let node = &mut self.nodes[at];
-        node.grant();
-        if std::mem::take(&mut node.stirred) {
+        node.send_windows();
+        if std::mem::take(&mut node.has_stream_data) {
             node.mark_streaming();
         }
         for key in std::mem::take(&mut node.dirty) {
             let Some(End { link, wire }) = node.table.get_mut(key) else { continue };
-            link.marked = false;
-            link.acknowledge_beside();
+            link.is_dirty = false;
+            link.piggyback_credit();
             let (mut parts, mut bytes) = (SmallVec::new(), Vec::new());
-            if link.outbox.is_ready() {
+            if link.outbox.prepare() {
                 link.outbox.parts(&mut parts);
             }
             parts
                 .iter()
                 .for_each(|part| bytes.extend_from_slice(&part[..part.len().min(most - bytes.len())]));
             drop(parts);
-            link.written(bytes.len());
+            link.mark_written(bytes.len());
             if !link.outbox.is_idle() {
                 link.mark(&mut node.dirty, key);
             }
             self.wires[*wire].bytes[1 - at].extend(bytes);
-            node.wrote(key);
+            node.finish_write(key);
         }
         self.settle(at);
     }
 
-    /// A node reads at most so many bytes of each connection.
+    /// Reads at most this many bytes of each connection of a node.
     fn read(&mut self, at: usize, most: usize) {
         for wire in 0..self.wires.len() {
             let mut left = most;
@@ -268,14 +268,14 @@ impl Pair {
         let link = self.nodes[at].table.link_mut(key).unwrap();
         link.inbox.feed(bytes, &AwaitsAll, &mut events).unwrap();
         for event in events {
-            let heeded = self.nodes[at].heed(now, key, event, |_, _, _| Ok(()));
-            if let Err(why) = heeded {
+            let effects = self.nodes[at].handle_event(now, key, event, |_, _, _| Ok(()));
+            if let Err(why) = effects {
                 self.nodes[at].close(now, key, &why);
             }
         }
     }
 
-    /// Everything that is queued arrives.
+    /// Delivers all queued bytes.
     fn runs(&mut self) {
         for _ in 0..20 {
             (0..2).for_each(|at| self.write(at, usize::MAX));
@@ -283,7 +283,7 @@ impl Pair {
         }
     }
 
-    /// The newest wire breaks: what is on its way is lost, and both ends learn of it.
+    /// Breaks the newest wire: its bytes are lost, and both ends are closed.
     fn breaks(&mut self) {
         let Some(wire) = self.wires.last_mut() else { return };
         let keys = wire.keys;
@@ -294,10 +294,10 @@ impl Pair {
         }
     }
 
-    /// Nothing is left that a node without links must not hold.
+    /// Asserts that the nodes hold no state of lost links.
     fn assert_empty(&self) {
         for node in &self.nodes {
-            assert!(node.pending.is_empty() && node.due.next().is_none() && node.unsent.is_none());
+            assert!(node.pending.is_empty() && node.deadlines.next().is_none() && node.unsent.is_none());
             assert_eq!((node.outputs.len(), node.arrivals.len()), (0, 0));
         }
     }
@@ -305,7 +305,7 @@ impl Pair {
 
 /// A cancel of a call whose link was lost opened the next link.
 #[test]
-fn a_link_is_opened_for_requests_and_questions_and_for_peers_that_are_known() {
+fn requests_and_pings_open_links_to_known_peers() {
     for (message, to, opens) in [
         (request(CALL), 1, true),
         (Message::Ping, 1, true),
@@ -323,11 +323,11 @@ fn a_link_is_opened_for_requests_and_questions_and_for_peers_that_are_known() {
     }
 }
 
-/// What waited for a link that was given up went out on the next one.
+/// Messages that waited for a link that was given up were sent on the next one.
 #[test]
-fn nothing_that_waited_for_a_lost_link_is_left() {
+fn the_queue_of_a_lost_link_is_dropped() {
     let lose: [fn(&mut Pair); 2] =
-        [|pair| assert!(pair.nodes[0].forget_since(1)), |pair| pair.nodes[0].abandon(Time::default(), 1)];
+        [|pair| assert!(pair.nodes[0].drop_pending(1)), |pair| pair.nodes[0].abandon(Time::default(), 1)];
     for lose in lose {
         let mut pair = Pair::new();
         pair.send(0, request(CALL));
@@ -341,7 +341,7 @@ fn nothing_that_waited_for_a_lost_link_is_left() {
 }
 
 #[test]
-fn what_waits_for_a_link_arrives_in_order_and_a_failed_attempt_reports_it_once() {
+fn queued_messages_arrive_in_order_and_a_failed_attempt_is_reported_once() {
     let mut pair = Pair::new();
     (1..=3).for_each(|sequence| pair.send(0, request(call(sequence))));
     pair.runs();
@@ -351,16 +351,16 @@ fn what_waits_for_a_link_arrives_in_order_and_a_failed_attempt_reports_it_once()
     let mut pair = Pair::new();
     pair.unreachable = true;
     pair.send(0, request(CALL));
-    let [Lost { peer: 1, unreached: true, unsent: None, why, .. }] = &pair.losses[0][..] else {
+    let [LostLink { peer: 1, unreached: true, unsent: None, why, .. }] = &pair.losses[0][..] else {
         panic!("{:?}", pair.losses)
     };
     assert_eq!(why, "cannot connect to place 1: nobody listens");
     pair.assert_empty();
 }
 
-/// Requests of which no byte has left are told with the loss, and the driver may send them again. All others are lost.
+/// A loss reports the requests of which no byte was sent, and the driver may send them again. All others are lost.
 #[test]
-fn a_loss_says_what_has_not_left() {
+fn a_loss_reports_the_unsent_requests() {
     let mut pair = Pair::new();
     pair.send(0, request(call(1)));
     pair.runs();
@@ -369,14 +369,14 @@ fn a_loss_says_what_has_not_left() {
     let lost = pair.losses[0].pop().unwrap();
     let unsent = lost.unsent.unwrap();
     assert_eq!(*unsent.calls(), [call(2)].into());
-    assert_eq!(pair.nodes[0].calls_unsent(1, &unsent), [call(2)].into());
+    assert_eq!(pair.nodes[0].unsent_calls(1, &unsent), [call(2)].into());
     pair.send(0, request(call(3)));
-    assert_eq!(pair.nodes[0].calls_unsent(1, &unsent), [call(2), call(3)].into());
+    assert_eq!(pair.nodes[0].unsent_calls(1, &unsent), [call(2), call(3)].into());
     pair.nodes[0].resend(1, unsent);
     pair.settle(0);
     pair.runs();
     assert_eq!(pair.messages[1], [1, 2, 3].map(call), "before what came later");
-    // Where one link breaks after the other, nothing is tried for ever.
+    // Links that break repeatedly do not cause endless retries.
     pair.send(0, request(call(4)));
     pair.breaks();
     let unsent = pair.losses[0].pop().unwrap().unsent.unwrap();
@@ -391,7 +391,7 @@ fn a_loss_says_what_has_not_left() {
     }
     pair.breaks();
     assert!(pair.losses[0].pop().unwrap().unsent.is_none());
-    // A byte of this one has left.
+    // A byte of this request was sent.
     pair.send(0, request(call(5)));
     pair.runs();
     pair.send(0, request(call(6)));
@@ -402,11 +402,11 @@ fn a_loss_says_what_has_not_left() {
 }
 
 #[test]
-fn a_peer_that_has_left_in_order_gets_nothing_again() {
+fn a_peer_that_left_in_order_gets_no_request_again() {
     let mut pair = Pair::new();
     pair.send(0, request(call(1)));
     pair.runs();
-    pair.nodes[1].goodbye("it is over");
+    pair.nodes[1].send_goodbyes("it is over");
     pair.send(0, request(call(2)));
     pair.write(1, usize::MAX);
     pair.read(0, usize::MAX);
@@ -418,7 +418,7 @@ fn a_peer_that_has_left_in_order_gets_nothing_again() {
 /// A connection that the driver could not prepare was reported as a link that was lost. So the ids below counted as
 /// unknown, though nothing can have arrived.
 #[test]
-fn nothing_was_sent_on_a_link_that_could_not_stand() {
+fn a_failed_setup_counts_as_unreached() {
     let mut pair = Pair::new();
     pair.fails_to_prepare = true;
     pair.send(0, request(call(1)));
@@ -430,7 +430,7 @@ fn nothing_was_sent_on_a_link_that_could_not_stand() {
 }
 
 #[test]
-fn both_may_connect_at_once_and_one_link_stands() {
+fn of_two_crossing_attempts_one_becomes_the_link() {
     let mut pair = Pair::new();
     pair.nodes[0].send(pair.now, 1, request(call(1)));
     pair.nodes[1].send(pair.now, 0, request(call(2)));
@@ -446,7 +446,7 @@ fn both_may_connect_at_once_and_one_link_stands() {
 }
 
 #[test]
-fn a_forgotten_peer_gets_what_was_queued_and_a_goodbye() {
+fn a_forgotten_peer_gets_its_queue_and_a_goodbye() {
     let mut pair = Pair::new();
     pair.send(0, request(call(1)));
     pair.runs();
@@ -467,7 +467,7 @@ fn a_forgotten_peer_gets_what_was_queued_and_a_goodbye() {
     pair.assert_empty();
 }
 
-/// What a node does, or what happens to the wires.
+/// A step of a node or of the wires.
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize),
@@ -489,8 +489,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
-    /// Whatever is written and read in whatever pieces, and however often a wire breaks: each request arrives at most
-    /// once and in order, and the last one arrives after all is quiet. What a loss reports as unsent has not arrived.
+    /// Each request arrives at most once and in order, whatever pieces are written and read, and however often a wire
+    /// breaks. At rest the last request has arrived. Requests that a loss reports as unsent have not arrived.
     #[test]
     fn requests_arrive_at_most_once_and_in_order(steps in proptest::collection::vec(step(), 0..60)) {
         let (mut pair, mut sent) = (Pair::new(), [0, 0]);
@@ -510,7 +510,7 @@ proptest! {
             }
             for (at, last) in sent.into_iter().enumerate() {
                 for lost in std::mem::take(&mut pair.losses[at]) {
-                    let unreached = pair.nodes[at].forget_since(lost.peer) && lost.unreached;
+                    let unreached = pair.nodes[at].drop_pending(lost.peer) && lost.unreached;
                     let arrived = pair.messages[1 - at].clone();
                     if let Some(unsent) = lost.unsent {
                         prop_assert!(unsent.calls().iter().all(|call| !arrived.contains(call)));

@@ -1,4 +1,4 @@
-//! Requests of which no byte has left when their link is lost: they go out on the next link to the same peer, for surely none has arrived.
+//! Unsent requests of a lost link: no byte of them was sent, so the next link to the same peer can send them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use crate::wire::head::{CallRef, RequestHead};
 use crate::wire::{CallId, Request};
 
-/// The requests that an outbox had to send.
+/// The unsent requests of an outbox.
 #[derive(Debug)]
 pub struct UnsentRequests {
-    /// Their frames, as far as they were cut.
+    /// The frames that were cut.
     frames: Vec<u8>,
     streams: VecDeque<Stream>,
     waiting: VecDeque<Arc<Request>>,
-    /// How many of them have taken credit.
+    /// Number of requests that have taken credit.
     begun: u32,
     calls: BTreeSet<CallId>,
 }
@@ -28,8 +28,8 @@ impl UnsentRequests {
 }
 
 impl Outbox {
-    /// Takes out the requests that are queued, if no byte of what is queued has left. What else is queued ends with the link. `None` also for requests that were taken before: a peer whose links break one after the other is not
-    /// tried for ever.
+    /// Takes the queued requests, if no byte of the queue was sent; other messages are lost with the link. Returns
+    /// `None` for requests that were taken before, so a peer whose links break repeatedly is not retried for ever.
     pub fn take_unsent(&mut self) -> Option<UnsentRequests> {
         if self.has_begun {
             return None;
@@ -38,21 +38,20 @@ impl Outbox {
         let (frames, mut calls) = requests_of(&queued.collect::<Vec<_>>().concat())?;
         let mut streams = std::mem::take(&mut self.streams);
         streams.retain(|stream| stream.kind == Kind::Request);
-        // Of the others a part has left before, or is among the frames.
-        let new: BTreeSet<CallId> =
-            streams.iter().filter(|stream| stream.head.is_some()).map(|stream| stream.call).collect();
-        calls.extend(new);
+        // A part of the other streams was sent, or is among the frames.
+        calls.extend(streams.iter().filter(|stream| stream.head.is_some()).map(|stream| stream.call));
         if streams.iter().any(|stream| !calls.contains(&stream.call)) {
             return None;
         }
         let begun = u32::try_from(calls.len()).ok()?;
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.waiting_requests);
         calls.extend(waiting.iter().map(|request| request.call));
         Some(UnsentRequests { frames, streams, waiting, begun, calls })
             .filter(|unsent| !unsent.calls.is_empty())
     }
 
-    /// Queues the requests that another link has not sent; false where the peer gives less credit than they have taken.
+    /// Queues the requests that another link has not sent. Returns false if the peer gives less credit than they have
+    /// taken.
     pub fn resend(&mut self, unsent: UnsentRequests) -> bool {
         let UnsentRequests { frames, streams, waiting, begun, .. } = unsent;
         let Some(credit) = self.credit.checked_sub(begun) else { return false };
@@ -60,14 +59,14 @@ impl Outbox {
         self.tail.extend_from_slice(&frames);
         self.queued += frames.len();
         self.streams.extend(streams);
-        self.waiting.extend(waiting);
+        self.waiting_requests.extend(waiting);
         self.has_begun = true;
-        self.release();
+        self.start_waiting();
         true
     }
 }
 
-/// The frames that are of requests, and the calls of these. `None` where a part of a request has left before.
+/// Returns the frames of requests, and their calls; `None` if a part of a request was sent before.
 fn requests_of(mut frames: &[u8]) -> Option<(Vec<u8>, BTreeSet<CallId>)> {
     let (mut requests, mut calls) = (Vec::new(), BTreeSet::new());
     while let Some((header, rest)) = frames.split_first_chunk::<FRAME_HEADER>() {
@@ -83,7 +82,7 @@ fn requests_of(mut frames: &[u8]) -> Option<(Vec<u8>, BTreeSet<CallId>)> {
                 calls.get(&call_of(header.kind, payload)?)?;
             }
             Kind::Cancel if calls.contains(&call_of(header.kind, payload)?) => return None,
-            // The link has not begun, or has come to its end; and no other link has descriptors.
+            // The link is new, or has ended; or descriptors were passed, which the next link does not have.
             Kind::Hello | Kind::Goodbye | Kind::Extent => return None,
             _ => continue,
         }
@@ -118,37 +117,38 @@ mod tests {
 
     fn outbox(credit: u32, messages: impl IntoIterator<Item = Message>) -> Outbox {
         let mut outbox = Outbox::new();
-        outbox.grant(credit);
+        outbox.add_credit(credit);
         messages.into_iter().for_each(|message| outbox.push(message));
         outbox
     }
 
-    /// All that leaves.
+    /// Returns all bytes that the outbox sends.
     fn bytes(outbox: &mut Outbox) -> Vec<u8> {
         let mut all = Vec::new();
-        while outbox.is_ready() {
+        while outbox.prepare() {
             let mut parts = SmallVec::new();
             outbox.parts(&mut parts);
             let written: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
             drop(parts);
-            outbox.written(written.len());
+            outbox.mark_written(written.len());
             all.extend(written);
         }
         all
     }
 
-    /// An idle link that had died took the next request with it: the call failed, though surely no byte of the request had left.
+    /// An idle link that had died lost the next request: the call failed, although no byte of the request had been
+    /// sent.
     #[test]
-    fn requests_go_on_to_the_next_link_as_they_are_and_nothing_else_does() {
-        // The second is cut into segments by the first look at what is to be written; the last waits for credit.
+    fn only_unsent_requests_move_to_the_next_link() {
+        // The second is cut into segments by `prepare`; the last waits for credit.
         let requests = || [request(1, 10), request(2, 3 * SEGMENT), request(3, 0)];
         for looked_at in [false, true] {
             let mut first = outbox(2, requests());
-            first.acknowledge(7);
+            first.push_credit(7);
             first.push(Message::Pong);
             first.push(Message::Cancel(call(9)));
             if looked_at {
-                assert!(first.is_ready());
+                assert!(first.prepare());
             }
             let unsent = first.take_unsent().unwrap();
             assert_eq!(*unsent.calls(), BTreeSet::from([call(1), call(2), call(3)]));
@@ -156,11 +156,11 @@ mod tests {
             assert!(next.resend(unsent));
             assert_eq!(next.credit, 0);
             let mut bytes_of_next = bytes(&mut next);
-            next.grant(1);
+            next.add_credit(1);
             bytes_of_next.extend(bytes(&mut next));
             let mut as_if_first = outbox(3, requests());
             let mut expected = bytes(&mut as_if_first);
-            // Short ones come before the rest of long ones.
+            // Short requests come before the rest of long ones.
             expected.sort_unstable();
             bytes_of_next.sort_unstable();
             assert_eq!(bytes_of_next, expected, "looked at: {looked_at}");
@@ -168,42 +168,42 @@ mod tests {
     }
 
     #[test]
-    fn what_has_begun_to_leave_stays_lost() {
+    fn partly_sent_requests_are_lost() {
         let mut begun = outbox(9, [request(1, 10), request(2, 10)]);
-        assert!(begun.is_ready());
-        begun.written(1);
+        assert!(begun.prepare());
+        begun.mark_written(1);
         assert!(begun.take_unsent().is_none());
-        // All of it has left: what comes then is new.
+        // All bytes were sent: later requests are new.
         let left = begun.queued();
-        begun.written(left);
+        begun.mark_written(left);
         assert!(begun.take_unsent().is_none(), "there is none");
         begun.push(request(3, 0));
         assert_eq!(*begun.take_unsent().unwrap().calls(), BTreeSet::from([call(3)]));
 
         let mut long = outbox(9, [request(1, 9 * SEGMENT)]);
-        assert!(long.is_ready());
+        assert!(long.prepare());
         let left = long.queued();
-        long.written(left);
+        long.mark_written(left);
         long.push(request(2, 0));
         assert!(long.take_unsent().is_none(), "the first segments of one have left");
     }
 
-    /// A link broke behind the head of a request whose data had the form of a frame. The next link carried these data
-    /// as a request that no id had sent.
+    /// A link broke after the head of a request whose data had the form of a frame. The next link sent these data as a
+    /// request that no id had sent.
     #[test]
-    fn the_data_of_a_request_do_not_go_out_as_another_one() {
+    fn data_are_never_sent_as_a_request() {
         let data = bytes(&mut outbox(9, [request(7, 0)]));
         let ids = IdList::from_ids(vec![5, 6]).unwrap();
         let whole = Request { data: Body::whole(data.clone()), ..Request::new(call(1), ids) };
         let mut begun = outbox(9, [Message::Request(Arc::new(whole)), request(2, 0)]);
-        assert!(begun.is_ready());
+        assert!(begun.prepare());
         let behind = data.len() + bytes(&mut outbox(9, [request(2, 0)])).len();
-        begun.written(begun.queued() - behind);
+        begun.mark_written(begun.queued() - behind);
         assert!(begun.take_unsent().is_none());
     }
 
     #[test]
-    fn a_request_waits_for_one_more_link_and_for_no_third() {
+    fn a_request_is_retried_on_one_more_link_only() {
         let unsent = outbox(9, [request(1, 0)]).take_unsent().unwrap();
         let mut next = outbox(9, []);
         assert!(next.resend(unsent) && next.take_unsent().is_none());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_cancelled_is_not_asked_for_again() {
+    fn a_cancelled_request_is_not_sent_again() {
         let mut both = outbox(9, [request(1, 0), Message::Cancel(call(1))]);
         assert!(both.take_unsent().is_none());
     }

@@ -2,9 +2,9 @@
 
 use gpc_trees::Id;
 
-use super::piece::{Expected, Piece, with_length};
+use super::piece::{ExpectedPiece, Piece, with_length};
 use super::proof::{
-    FIRST_LENGTH, Handshake, RECORD_MAX, SECOND_LENGTH, Session, TAG, THIRD_LENGTH, Unproved,
+    FIRST_LENGTH, Handshake, ProofError, RECORD_MAX, SECOND_LENGTH, Session, TAG, THIRD_LENGTH,
 };
 use super::{PublicKey, preamble::PREAMBLE};
 use crate::chain::Time;
@@ -21,7 +21,7 @@ pub enum Transport {
     Loopback,
     /// TCP that leaves the host, or may leave it.
     Network,
-    /// The network of the program, which says that this id is at the other end.
+    /// The network of the program, which reports that this id is at the other end.
     Host(Id),
 }
 
@@ -99,7 +99,7 @@ pub(super) enum FirstFrame {
 impl Greeting {
     /// Returns a connection to a peer that is being opened.
     pub(super) fn to(peer: Id) -> Greeting {
-        let piece = Piece::new(Expected::Nothing);
+        let piece = Piece::new(ExpectedPiece::Nothing);
         Greeting {
             stage: Stage::Opening,
             peer: Some(peer),
@@ -120,7 +120,7 @@ impl Greeting {
             encrypt: false,
             rings: false,
             until: None,
-            piece: Piece::new(Expected::Beginning),
+            piece: Piece::new(ExpectedPiece::Beginning),
         }
     }
 
@@ -130,21 +130,21 @@ impl Greeting {
     }
 
     pub(super) fn enter(&mut self, stage: Stage) {
-        let first = if self.session.is_some() { Expected::Record } else { Expected::Frame };
+        let first = if self.session.is_some() { ExpectedPiece::Record } else { ExpectedPiece::Frame };
         self.piece = Piece::new(match stage {
-            Stage::Opening | Stage::OnHold(_) => Expected::Nothing,
-            Stage::Silent => Expected::Beginning,
-            Stage::First(_) => Expected::Message(FIRST_LENGTH),
-            Stage::Second(_) => Expected::Message(SECOND_LENGTH),
-            Stage::Third(_) => Expected::Message(THIRD_LENGTH),
+            Stage::Opening | Stage::OnHold(_) => ExpectedPiece::Nothing,
+            Stage::Silent => ExpectedPiece::Beginning,
+            Stage::First(_) => ExpectedPiece::Message(FIRST_LENGTH),
+            Stage::Second(_) => ExpectedPiece::Message(SECOND_LENGTH),
+            Stage::Third(_) => ExpectedPiece::Message(THIRD_LENGTH),
             Stage::Answer | Stage::Hello => first,
         });
         self.stage = stage;
     }
 
     /// Returns a frame's bytes on this connection, sealed if there is a session.
-    pub(super) fn frame(&mut self, kind: Kind, flags: u8, payload: &[u8]) -> Result<Vec<u8>, Unproved> {
-        let length = u32::try_from(payload.len()).map_err(|_| Unproved)?;
+    pub(super) fn frame(&mut self, kind: Kind, flags: u8, payload: &[u8]) -> Result<Vec<u8>, ProofError> {
+        let length = u32::try_from(payload.len()).map_err(|_| ProofError)?;
         let frame = [&FrameHeader { length, kind, flags }.emit()[..], payload].concat();
         match &mut self.session {
             None => Ok(frame),
@@ -159,7 +159,7 @@ impl Greeting {
     /// Opens a record that contains one frame.
     pub(super) fn open(&mut self, record: &[u8]) -> Result<(FrameHeader, Vec<u8>), RecordError> {
         let mut plain = vec![0; record.len()];
-        let session = self.session.as_mut().ok_or(Unproved)?;
+        let session = self.session.as_mut().ok_or(ProofError)?;
         let length = session.open(record, &mut plain)?;
         plain.truncate(length);
         let kind = Kind::Hello;
@@ -177,7 +177,7 @@ impl Greeting {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum RecordError {
     #[error(transparent)]
-    Unproved(#[from] Unproved),
+    ProofError(#[from] ProofError),
     #[error(transparent)]
     Frame(#[from] FrameError),
 }

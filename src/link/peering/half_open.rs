@@ -1,5 +1,5 @@
 //! Half-open connections: accepted connections that are not links yet. Their number is bounded per source address and
-//! in total. The oldest makes room, first among those of the same address.
+//! in total. At a bound, the oldest is closed, first among those of the same address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ pub(super) struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// Returns the connection to close before another one from this source is added.
-    pub(super) fn in_the_way(&self, source: Option<Source>) -> Option<LinkKey> {
+    /// Returns the connection to close before another one from this source is accepted.
+    pub(super) fn eviction(&self, source: Option<Source>) -> Option<LinkKey> {
         let of_source = source.and_then(|source| self.sources.get(&source));
         match of_source.filter(|keys| keys.len() >= HALF_OPEN_PER_SOURCE) {
             Some(keys) => keys.first().copied(),
@@ -70,20 +70,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_takes_no_place_of_others() {
+    fn one_address_cannot_evict_connections_of_others() {
         let mut open = HalfOpen::default();
         for key in 0..HALF_OPEN_PER_SOURCE {
-            assert_eq!(open.in_the_way(Some(7)), None);
+            assert_eq!(open.eviction(Some(7)), None);
             open.add(LinkKey(key), Some(7));
         }
-        assert_eq!(open.in_the_way(Some(7)), Some(LinkKey(0)));
-        assert_eq!(open.in_the_way(Some(8)), None);
+        assert_eq!(open.eviction(Some(7)), Some(LinkKey(0)));
+        assert_eq!(open.eviction(Some(8)), None);
         for key in HALF_OPEN_PER_SOURCE..HALF_OPEN_MAX {
             open.add(LinkKey(key), None);
         }
-        assert_eq!(open.in_the_way(Some(8)), Some(LinkKey(0)), "in all there are as many as there may be");
+        assert_eq!(open.eviction(Some(8)), Some(LinkKey(0)), "in all there are as many as there may be");
         open.remove(LinkKey(0), Some(7));
-        assert_eq!((open.in_the_way(Some(8)), open.all.len()), (None, HALF_OPEN_MAX - 1));
+        assert_eq!((open.eviction(Some(8)), open.all.len()), (None, HALF_OPEN_MAX - 1));
         for key in 1..HALF_OPEN_MAX {
             open.remove(LinkKey(key), (key < HALF_OPEN_PER_SOURCE).then_some(7));
         }

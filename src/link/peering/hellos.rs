@@ -14,13 +14,13 @@ use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Hello, Job};
 
-/// The whole text for a peer that proves nothing.
+/// The text for a peer that proves nothing, without a reason.
 pub(super) const REFUSED: &str = "refused";
 
-/// Text for both sides when the jobs of two nodes differ.
-fn differs(me: Id, mine: Job, peer: Id, theirs: Job) -> String {
+/// The text for both sides if the jobs of two nodes differ.
+fn job_mismatch(me: Id, mine: Job, peer: Id, theirs: Job) -> String {
     format!(
-        "id {me} is of {}, id {peer} of {}: only nodes of one job link with each other. See that both have addresses of the same job, as from one peers file, and name the same job",
+        "id {me} is of {}, id {peer} of {}: only nodes of one job link with each other. Give both the peers file of the same job, and the name of that job",
         mine.short(),
         theirs.short()
     )
@@ -41,9 +41,9 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// Sends the hello of this node: its own connection is open, and proved if it must be.
-    pub(super) fn say_hello(&mut self, key: LinkKey, to: Id) {
-        let generation = self.entry(to).say_next();
+    /// Sends the hello of this node on its own connection, after the proof if one is needed.
+    pub(super) fn send_hello(&mut self, key: LinkKey, to: Id) {
+        let generation = self.entry(to).advance_generation();
         let hello = self.hello(to, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         // Data by descriptor are offered together with rings.
@@ -63,15 +63,15 @@ impl<B: Book> Peering<B> {
     }
 
     /// Handles the first frame on an accepted connection.
-    pub(super) fn heard_first(&mut self, key: LinkKey, first: FirstFrame, context: &FeedContext) {
+    pub(super) fn handle_first_frame(&mut self, key: LinkKey, first: FirstFrame, context: &FeedContext) {
         match first {
-            FirstFrame::Goodbye(_) => self.broke(key, &"its first frame is no hello"),
-            FirstFrame::Hello(hello) => self.heard_hello(key, hello, context),
+            FirstFrame::Goodbye(_) => self.fail_protocol(key, &"its first frame is not a hello"),
+            FirstFrame::Hello(hello) => self.handle_hello(key, hello, context),
         }
     }
 
     /// Handles the hello on an accepted connection.
-    fn heard_hello(&mut self, key: LinkKey, hello: Hello, context: &FeedContext) {
+    fn handle_hello(&mut self, key: LinkKey, hello: Hello, context: &FeedContext) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         greeting.rings = context.rings;
         let (claimed, proved) = (greeting.peer.replace(hello.from), greeting.key);
@@ -79,45 +79,45 @@ impl<B: Book> Peering<B> {
             Transport::Host(peer) => Some(peer),
             _ => None,
         };
-        let objects = self.objects(claimed, known, &hello, context);
-        if let Some((reason, text)) = objects.or_else(|| self.has_another_key(key, hello.from)) {
-            return self.refuse(key, reason, text);
+        let objection = self.hello_objection(claimed, known, &hello, context);
+        if let Some((reason, text)) = objection.or_else(|| self.key_objection(key, hello.from)) {
+            return self.reject(key, reason, text);
         }
-        let (me, said) = (self.me.me, self.has_said_hello(hello.from));
-        match self.entry(hello.from).judge(me, &hello, proved, said) {
+        let (me, has_sent) = (self.me.me, self.has_sent_hello(hello.from));
+        match self.entry(hello.from).judge(me, &hello, proved, has_sent) {
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
-                return self.refuse(key, GoodbyeReason::Duplicate, text);
+                return self.reject(key, GoodbyeReason::Duplicate, text);
             }
             Verdict::Impostor => {
                 let text = format!("id {} is linked, and has another key", hello.from);
-                return self.refuse(key, GoodbyeReason::Refused, text);
+                return self.reject(key, GoodbyeReason::Refused, text);
             }
             Verdict::Prefer(ours) => {
                 self.set_state(hello.from, State::Absent);
                 self.end_greeting(ours);
                 self.close(ours);
             }
-            Verdict::Hold(old) => return self.put_on_hold(old, key, hello),
+            Verdict::Hold(old) => return self.hold(old, key, hello),
             Verdict::Replace(Some(old)) => {
                 // A peer that connects again is alive.
                 self.reject_waiting_run(hello.from);
-                self.replace(old, hello.from, CauseKind::LinkLost);
+                self.replace_link(old, hello.from, CauseKind::LinkLost);
             }
             Verdict::Replace(None) => {}
         }
-        self.stands(key, &hello);
+        self.accept_hello(key, &hello);
     }
 
-    /// Whether this node's attempt to connect to a peer has sent its hello. Before that the attempt may lead nowhere:
-    /// the peer may be a new run at another address.
-    fn has_said_hello(&self, id: Id) -> bool {
+    /// Whether this node's attempt to connect to a peer has sent its hello. Until then the attempt may fail: the peer
+    /// may be a new run at another address.
+    fn has_sent_hello(&self, id: Id) -> bool {
         let State::Connecting(key) = self.state(id) else { return false };
         self.greetings.get(&key).is_some_and(|greeting| matches!(greeting.stage, Stage::Answer))
     }
 
     /// Returns the reason to reject a hello, regardless of other links.
-    fn objects(
+    fn hello_objection(
         &self,
         claimed: Option<Id>,
         known: Option<Id>,
@@ -127,44 +127,43 @@ impl<B: Book> Peering<B> {
         let me = self.me.me;
         // Checked first, because other errors follow from a wrong job.
         if hello.job != self.me.job {
-            return Some((GoodbyeReason::OtherJob, differs(me, self.me.job, hello.from, hello.job)));
+            return Some((GoodbyeReason::OtherJob, job_mismatch(me, self.me.job, hello.from, hello.job)));
         }
         let text = if hello.to != me {
             format!("this is id {me}, not {}", hello.to)
         } else if hello.rings {
-            "a first hello takes no rings: nobody has offered any".to_owned()
+            "a first hello cannot accept rings: none were offered".to_owned()
         } else if hello.from == me {
-            format!("id {me} is here itself: each process needs an id of its own")
+            format!("id {me} is this node: each process needs an id of its own")
         } else if claimed.is_some_and(|claimed| claimed != hello.from) {
             format!("its proof is of id {}, its hello of id {}", claimed.unwrap_or_default(), hello.from)
         } else if let Some(known) = known.filter(|known| *known != hello.from) {
-            format!("the program's network says that id {known} has sent the hello of id {}", hello.from)
+            format!("the program's network reports that id {known} has sent the hello of id {}", hello.from)
         } else {
             context.full.clone().filter(|_| !self.book.contains(hello.from))?
         };
         Some((GoodbyeReason::Refused, text))
     }
 
-    /// Returns the reason to reject a connection whose id is listed with a key that it has not proved. The key may have
-    /// been listed a moment ago.
-    pub(super) fn has_another_key(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
+    /// Returns the reason to reject a connection: a key is listed for its id, and it has not proved that key. The key
+    /// may have been listed a moment ago.
+    pub(super) fn key_objection(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
         let (listed, greeting) = (self.book.key(id)?, self.greetings.get(&key)?);
         let text = match greeting.key {
             _ if greeting.transport.is_known() => return None,
             Some(proved) if proved == listed => return None,
             Some(_) => {
-                format!("id {id} is known by another key here: the job's secret alone does not prove that id")
+                format!("another key is listed for id {id}: the job's secret alone does not prove that id")
             }
-            None => format!("id {id} is known by a key here, and a key is proved by a secret alone"),
+            None => format!("a key is listed for id {id}, and proving a key needs the secret of the job"),
         };
         Some((GoodbyeReason::Refused, text))
     }
 
     /// Makes this connection the link to the peer, and answers its hello.
-    pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
-        // Includes this node's own generation: a hello of its own that was sent and then abandoned must not count as
-        // later.
-        let generation = self.entry(hello.from).said.max(hello.generation);
+    pub(super) fn accept_hello(&mut self, key: LinkKey, hello: &Hello) {
+        // At least this node's own generation: a hello of its own that was sent and abandoned must not count as later.
+        let generation = self.entry(hello.from).sent_generation.max(hello.generation);
         let mut answer = self.hello(hello.from, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         answer.rings = greeting.rings;
@@ -174,56 +173,56 @@ impl<B: Book> Peering<B> {
     }
 
     /// Closes a link that a later connection replaces.
-    pub(super) fn replace(&mut self, old: LinkKey, peer: Id, kind: CauseKind) {
+    pub(super) fn replace_link(&mut self, old: LinkKey, peer: Id, kind: CauseKind) {
         let incarnation = self.incarnation(peer);
         self.outputs.push_back(Output::Replaced { key: old, peer, incarnation });
-        // `set_state` keeps the peer's entry: it must not be dropped as a stranger's in between.
+        // `set_state` keeps the entry of the peer: it must not be dropped as that of a stranger in between.
         self.set_state(peer, State::Absent);
         let why = "it has connected anew".into();
-        self.outputs.push_back(Output::Lost { peer, kind, why, stood: true });
+        self.outputs.push_back(Output::Lost { peer, kind, why, was_up: true });
     }
 
     /// Handles the first frame on a connection that this node opened.
-    pub(super) fn answered(&mut self, now: Time, key: LinkKey, first: FirstFrame) {
+    pub(super) fn handle_answer_frame(&mut self, now: Time, key: LinkKey, first: FirstFrame) {
         let Some(peer) = self.greetings.get(&key).and_then(|greeting| greeting.peer) else { return };
         match first {
-            FirstFrame::Hello(hello) => self.greeted(key, peer, &hello),
-            FirstFrame::Goodbye(goodbye) => self.refused(now, key, peer, &goodbye),
+            FirstFrame::Hello(hello) => self.handle_answer(key, peer, &hello),
+            FirstFrame::Goodbye(goodbye) => self.handle_rejection(now, key, peer, &goodbye),
         }
     }
 
     /// Handles the answer to this node's hello.
-    fn greeted(&mut self, key: LinkKey, peer: Id, hello: &Hello) {
+    fn handle_answer(&mut self, key: LinkKey, peer: Id, hello: &Hello) {
         let me = self.me.me;
         let offered = self.greetings.get(&key).is_some_and(|greeting| greeting.rings);
         let wrong = if hello.job != self.me.job {
-            let text = differs(me, self.me.job, hello.from, hello.job);
+            let text = job_mismatch(me, self.me.job, hello.from, hello.job);
             let goodbye = Goodbye { reason: GoodbyeReason::OtherJob, text: text.clone() };
             self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
             self.ended(key, None, CauseKind::Unreachable, &text);
             return self.outputs.push_back(Output::Finish { key });
         } else if (hello.from, hello.to) != (peer, me) {
-            format!("it is id {} and takes this one for id {}", hello.from, hello.to)
+            format!("it is id {} and expects id {} here", hello.from, hello.to)
         } else if hello.extents && !hello.rings {
-            "it takes data by descriptor, and no rings, beside which alone they come".into()
+            "it accepts descriptors without rings, but descriptors need rings".into()
         } else if hello.rings && !offered {
-            "it takes rings that nobody has offered".into()
-        } else if let Some((_, text)) = self.has_another_key(key, peer) {
+            "it accepts rings that were not offered".into()
+        } else if let Some((_, text)) = self.key_objection(key, peer) {
             text
         } else {
             return self.establish(key, hello, hello);
         };
-        self.fail(key, &wrong);
+        self.fail_attempt(key, &wrong);
     }
 
     /// Handles the rejection of this node's hello.
-    fn refused(&mut self, now: Time, key: LinkKey, peer: Id, goodbye: &Goodbye) {
+    fn handle_rejection(&mut self, now: Time, key: LinkKey, peer: Id, goodbye: &Goodbye) {
         if goodbye.reason != GoodbyeReason::Duplicate {
             let hint = match goodbye.text == REFUSED {
                 true => "; if it has a secret, this node needs the same one",
                 false => "",
             };
-            return self.fail(key, &format!("it refused the connection: {}{hint}", goodbye.text));
+            return self.fail_attempt(key, &format!("it refused the connection: {}{hint}", goodbye.text));
         }
         if self.state(peer) == State::Connecting(key) {
             self.set_state(peer, State::Expecting(now.plus(GREETING_LIMIT)));
@@ -238,9 +237,9 @@ impl<B: Book> Peering<B> {
         let peer = self.entry(hello.from);
         if peer.incarnation != hello.incarnation {
             peer.incarnation = hello.incarnation;
-            peer.heard = 0;
+            peer.received_generation = 0;
         }
-        peer.heard = peer.heard.max(hello.generation);
+        peer.received_generation = peer.received_generation.max(hello.generation);
         self.set_state(hello.from, State::Up(key));
         let listed = self.book.key(hello.from).is_some();
         let accepted = !greeting.is_ours();
@@ -261,7 +260,7 @@ impl<B: Book> Peering<B> {
     }
 
     /// Rejects an accepted connection with a reason.
-    pub(super) fn refuse(&mut self, key: LinkKey, reason: GoodbyeReason, text: String) {
+    pub(super) fn reject(&mut self, key: LinkKey, reason: GoodbyeReason, text: String) {
         let goodbye = Goodbye { reason, text: text.clone() };
         self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
         if let Some(peer) = self.end_greeting(key).and_then(|greeting| greeting.peer) {
@@ -269,19 +268,19 @@ impl<B: Book> Peering<B> {
         }
         self.outputs.push_back(Output::Finish { key });
         if reason != GoodbyeReason::Duplicate {
-            self.outputs.push_back(Output::Refused { key, why: text });
+            self.outputs.push_back(Output::Rejected { key, why: text });
         }
     }
 
-    /// Fails this node's own attempt to connect.
-    pub(super) fn fail(&mut self, key: LinkKey, why: &str) {
+    /// Fails this node's own attempt to connect. Also closes an accepted connection whose peer violates the protocol.
+    pub(super) fn fail_attempt(&mut self, key: LinkKey, why: &str) {
         self.ended(key, None, CauseKind::Unreachable, why);
         self.close(key);
     }
 
     /// Closes a connection whose peer violates the protocol.
-    pub(super) fn broke(&mut self, key: LinkKey, why: &dyn std::fmt::Display) {
-        self.fail(key, &format!("the peer broke the protocol: {why}"));
+    pub(super) fn fail_protocol(&mut self, key: LinkKey, why: &dyn std::fmt::Display) {
+        self.fail_attempt(key, &format!("the peer broke the protocol: {why}"));
     }
 }
 
@@ -290,12 +289,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_two_jobs_fits_a_goodbye() {
-        let text = differs(Id::MAX, Job([0xff; 16]), Id::MAX - 1, Job([1; 16]));
+    fn the_text_of_a_job_mismatch_fits_into_a_goodbye() {
+        let text = job_mismatch(Id::MAX, Job([0xff; 16]), Id::MAX - 1, Job([1; 16]));
         assert!(text.len() <= Goodbye::TEXT_MAX, "{}", text.len());
         assert!(text.starts_with("id 4294967295 is of job ffffffff, id 4294967294 of job 01010101: "));
         assert!(
-            differs(1, Job::default(), 2, Job([1; 16])).contains("id 1 is of no job, id 2 of job 01010101")
+            job_mismatch(1, Job::default(), 2, Job([1; 16]))
+                .contains("id 1 is of no job, id 2 of job 01010101")
         );
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_key_is_refused_and_a_private_one_not_quoted() {
+    fn invalid_keys_are_rejected_and_private_ones_not_quoted() {
         let error = "12".parse::<PublicKey>().unwrap_err().to_string();
         assert_eq!(error, "`12` is no public key: write its 64 hexadecimal digits");
         assert!("x".repeat(9999).parse::<PublicKey>().unwrap_err().to_string().len() < 150);
@@ -106,14 +106,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_read_as_they_are_written(bytes in any::<[u8; KEY_LENGTH]>()) {
+        fn keys_parse_as_printed(bytes in any::<[u8; KEY_LENGTH]>()) {
             let (public, private) = (PublicKey(bytes), PrivateKey::new(bytes));
             prop_assert_eq!(public.to_string().parse(), Ok(public));
             prop_assert_eq!(format!("{}\n", *private.to_text()).parse(), Ok(private));
         }
 
         #[test]
-        fn any_text_is_a_key_or_refused(text in ".{0,80}") {
+        fn parsing_any_text_as_a_key_does_not_panic(text in ".{0,80}") {
             let _ = (text.parse::<PublicKey>(), text.parse::<PrivateKey>());
         }
     }

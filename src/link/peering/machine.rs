@@ -12,7 +12,7 @@ use super::PublicKey;
 use super::greeting::{Greeting, Proof, Source, Stage, Transport};
 use super::half_open::HalfOpen;
 use super::output::Output;
-use super::peer::{Forgotten, LinkKey, PeerEntry, State};
+use super::peer::{ForgottenPeers, LinkKey, PeerEntry, State};
 use super::proof::Crypto;
 use super::waiting_runs::WaitingRuns;
 use crate::chain::Time;
@@ -85,7 +85,7 @@ pub enum LinkStatus {
     /// The link is up.
     Up(LinkKey),
     /// The link is being opened.
-    Coming,
+    Opening,
     /// No link: the driver connects, and calls [`Peering::opened`] or [`Peering::not_opened`].
     Open,
     /// The id is not a peer.
@@ -109,10 +109,10 @@ pub struct Peering<B> {
     pub(super) strictness: Strictness,
     /// The known peers.
     pub book: B,
-    /// The peers with links, and the peers in the book that have had links. No other id is remembered, however many
-    /// send hellos.
+    /// The peers with links, and the peers in the book that have had links. Other ids get no entry, however many of
+    /// them send hellos.
     pub(super) peers: BTreeMap<Id, PeerEntry>,
-    pub(super) forgotten: Forgotten,
+    pub(super) forgotten: ForgottenPeers,
     pub(super) greetings: BTreeMap<LinkKey, Greeting>,
     pub(super) half_open: HalfOpen,
     pub(super) waiting_runs: WaitingRuns,
@@ -136,7 +136,7 @@ impl<B: Book> Peering<B> {
             strictness,
             book,
             peers: BTreeMap::new(),
-            forgotten: Forgotten::default(),
+            forgotten: ForgottenPeers::default(),
             greetings: BTreeMap::new(),
             half_open: HalfOpen::default(),
             waiting_runs: WaitingRuns::default(),
@@ -193,7 +193,7 @@ impl<B: Book> Peering<B> {
     }
 
     /// Number of entries in all tables for connections that are not links; 0 if there is no such connection.
-    pub fn unfinished(&self) -> usize {
+    pub fn entry_count(&self) -> usize {
         self.greetings.len() + self.half_open.keys().count() + self.half_open.addresses()
     }
 
@@ -204,10 +204,10 @@ impl<B: Book> Peering<B> {
     }
 
     /// Returns the state of the link to a peer, for a sender.
-    pub fn want(&self, id: Id) -> LinkStatus {
+    pub fn link_status(&self, id: Id) -> LinkStatus {
         match self.peers.get(&id).map(|peer| peer.state) {
             Some(State::Up(key)) => LinkStatus::Up(key),
-            Some(State::Connecting(_) | State::Expecting(_)) => LinkStatus::Coming,
+            Some(State::Connecting(_) | State::Expecting(_)) => LinkStatus::Opening,
             Some(State::Absent) => LinkStatus::Open,
             None if self.book.contains(id) => LinkStatus::Open,
             None => LinkStatus::Unknown,
@@ -221,7 +221,7 @@ impl<B: Book> Peering<B> {
     pub fn permits(&self, transport: Transport) -> Result<(), &'static str> {
         match transport == Transport::Network && self.crypto.is_none() && !self.strictness.insecure {
             true => Err(
-                "other machines are linked with by a secret alone, which proves who takes part: give one to all nodes, or accept whoever comes as insecure",
+                "links to other machines need a secret, which authenticates the nodes: give one to all nodes, or accept any process as insecure",
             ),
             false => Ok(()),
         }
@@ -233,7 +233,7 @@ impl<B: Book> Peering<B> {
         self.entry(to);
         self.set_state(to, State::Connecting(key));
         self.greetings.insert(key, Greeting::to(to));
-        self.give_until(key, Some(now.plus(GREETING_LIMIT)));
+        self.set_deadline(key, Some(now.plus(GREETING_LIMIT)));
     }
 
     /// Reports that no connection to a peer could be started.
@@ -244,21 +244,21 @@ impl<B: Book> Peering<B> {
 
     /// Registers an accepted connection.
     pub fn accepted(&mut self, now: Time, key: LinkKey, transport: Transport, source: Option<Source>) {
-        if let Some(oldest) = self.half_open.in_the_way(source) {
-            self.refuse_unheard(oldest, "others have connected, and it has not said hello");
+        if let Some(oldest) = self.half_open.eviction(source) {
+            self.reject_silent(oldest, "it has sent no hello, and others need its place");
         }
         self.greetings.insert(key, Greeting::from(transport, source));
         self.half_open.add(key, source);
-        self.give_until(key, Some(now.plus(GREETING_LIMIT)));
+        self.set_deadline(key, Some(now.plus(GREETING_LIMIT)));
         if let Err(why) = self.permits(transport) {
-            self.refuse_unheard(key, why);
+            self.reject_silent(key, why);
         }
     }
 
     /// Closes the connection that has waited longest for a hello, to make room; returns false if none waits.
     pub fn close_oldest(&mut self) -> bool {
         let oldest = self.half_open.oldest();
-        oldest.inspect(|key| self.refuse_unheard(*key, "others have connected, and it has not said hello"));
+        oldest.inspect(|key| self.reject_silent(*key, "it has sent no hello, and others need its place"));
         oldest.is_some()
     }
 
@@ -277,13 +277,13 @@ impl<B: Book> Peering<B> {
                 (Stage::Opening | Stage::Second(_) | Stage::Answer, _) => {}
                 // A process that only tests whether the port is open is not reported as rejected.
                 (Stage::Silent, _) if greeting.piece.is_empty() => {}
-                _ => self.outputs.push_back(Output::Refused { key, why: why.into() }),
+                _ => self.outputs.push_back(Output::Rejected { key, why: why.into() }),
             }
         } else if let Some(peer) = peer
             && self.state(peer) == State::Up(key)
         {
-            self.lose(peer, kind, why.into());
-            self.take_place(peer);
+            self.lose_peer(peer, kind, why.into());
+            self.promote_waiting_run(peer);
         }
     }
 
@@ -293,20 +293,20 @@ impl<B: Book> Peering<B> {
         while let Some(&(at, due)) = self.due.first().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, due));
             match due {
-                TimerSubject::Greeting(key) => self.took_too_long(key),
+                TimerSubject::Greeting(key) => self.expire_greeting(key),
                 TimerSubject::Expected(id) => {
                     let why = "the connection that it was opening did not come";
-                    self.lose(id, CauseKind::Unreachable, why.into());
+                    self.lose_peer(id, CauseKind::Unreachable, why.into());
                 }
             }
         }
     }
 
-    fn took_too_long(&mut self, key: LinkKey) {
+    fn expire_greeting(&mut self, key: LinkKey) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         greeting.until = None;
         if let (Stage::OnHold(_), Some(peer)) = (&greeting.stage, greeting.peer) {
-            return self.no_answer(peer);
+            return self.handle_missing_answer(peer);
         }
         let why = format!(
             "no hello came within {GREETING_LIMIT:?}: the process there is stopped, or out of file descriptors"
@@ -316,7 +316,7 @@ impl<B: Book> Peering<B> {
     }
 
     /// Reports that a peer is in the book again: the counts of its hellos continue.
-    pub fn learned(&mut self, id: Id) {
+    pub fn restore_counts(&mut self, id: Id) {
         if !self.peers.contains_key(&id)
             && let Some(entry) = self.forgotten.take(id)
         {
@@ -324,17 +324,16 @@ impl<B: Book> Peering<B> {
         }
     }
 
-    /// After a key was listed for a peer: returns its link if the link was not proved by that key. The driver closes
+    /// Returns the link of a peer for whom a key was listed, if the link was not proved by that key. The driver closes
     /// it, because the secret alone does not prove a listed id.
-    pub fn contradicts(&self, id: Id) -> Option<LinkKey> {
+    pub fn contradicting_link(&self, id: Id) -> Option<LinkKey> {
         let (peer, listed) = (self.peers.get(&id)?, self.book.key(id)?);
         let proved = peer.proof == Proof::User || peer.pinned == Some(listed);
         self.up(id).filter(|_| !proved)
     }
 
-    /// After a key was listed for a peer: returns its link if the link had already proved this key. From now on it
-    /// counts as proved by the key.
-    pub fn confirms(&mut self, id: Id) -> Option<LinkKey> {
+    /// Marks the link of a peer as proved by the key that was listed, if it has proved this key; returns the link then.
+    pub fn confirm_key(&mut self, id: Id) -> Option<LinkKey> {
         let (link, listed) = (self.up(id)?, self.book.key(id)?);
         let peer = self.peers.get_mut(&id)?;
         let proved = peer.proof == Proof::Secret && peer.pinned == Some(listed);
@@ -361,10 +360,10 @@ impl<B: Book> Peering<B> {
             self.give_up_attempt(id);
             let kind =
                 if matches!(state, State::Up(_)) { CauseKind::LinkLost } else { CauseKind::Unreachable };
-            self.lose(id, kind, "this node was told to forget it".into());
+            self.lose_peer(id, kind, "this node was told to forget it".into());
         }
-        // Another run of it that has connected is now a stranger.
-        self.take_place(id);
+        // Another run of the id that has connected is now a stranger.
+        self.promote_waiting_run(id);
         state
     }
 
@@ -376,16 +375,16 @@ impl<B: Book> Peering<B> {
             self.set_state(id, State::Absent);
         }
         self.forget_stranger(id);
-        self.take_place(id);
+        self.promote_waiting_run(id);
         state
     }
 
     /// Fails everything that waits for the link to this peer.
-    pub(super) fn lose(&mut self, peer: Id, kind: CauseKind, why: String) {
+    pub(super) fn lose_peer(&mut self, peer: Id, kind: CauseKind, why: String) {
         if self.peers.contains_key(&peer) {
-            let stood = matches!(self.state(peer), State::Up(_));
+            let was_up = matches!(self.state(peer), State::Up(_));
             self.set_state(peer, State::Absent);
-            self.outputs.push_back(Output::Lost { peer, kind, why, stood });
+            self.outputs.push_back(Output::Lost { peer, kind, why, was_up });
             self.forget_stranger(peer);
         }
     }
@@ -409,7 +408,7 @@ impl<B: Book> Peering<B> {
         if self.state(id) == State::Absent
             && !self.book.contains(id)
             && let Some(entry) = self.peers.remove(&id)
-            && entry.said > 0
+            && entry.sent_generation > 0
         {
             self.forgotten.keep(id, &entry);
         }
@@ -429,7 +428,7 @@ impl<B: Book> Peering<B> {
     }
 
     /// Sets the time limit of a connection's stage.
-    pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
+    pub(super) fn set_deadline(&mut self, key: LinkKey, until: Option<Time>) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut greeting.until, until) {
             self.due.remove(&(before, TimerSubject::Greeting(key)));
@@ -439,7 +438,7 @@ impl<B: Book> Peering<B> {
 
     /// Removes a connection from the tables.
     pub(super) fn end_greeting(&mut self, key: LinkKey) -> Option<Greeting> {
-        self.give_until(key, None);
+        self.set_deadline(key, None);
         let greeting = self.greetings.remove(&key)?;
         self.half_open.remove(key, greeting.source);
         Some(greeting)
@@ -450,8 +449,8 @@ impl<B: Book> Peering<B> {
         self.outputs.push_back(Output::Close { key });
     }
 
-    fn refuse_unheard(&mut self, key: LinkKey, why: &str) {
-        self.outputs.push_back(Output::Refused { key, why: why.into() });
+    fn reject_silent(&mut self, key: LinkKey, why: &str) {
+        self.outputs.push_back(Output::Rejected { key, why: why.into() });
         self.end_greeting(key);
         self.close(key);
     }

@@ -1,5 +1,5 @@
-//! Peering: from a connection to a link. It runs hello, proof and incarnation checks, chooses between two connections
-//! of a pair, and decides membership.
+//! Peering: decides which connections become links. It checks hello, proof and incarnation, chooses between two
+//! connections of a pair, and checks membership.
 //!
 //! Source: docs/wire.md, "Proof", "HELLO" and "One link per pair".
 //!
@@ -37,7 +37,7 @@ pub use output::{NewLink, Output};
 pub use peer::{LinkKey, State};
 pub use piece::LENGTH as LENGTH_BYTES;
 pub use proof::{
-    Crypto, FIRST_LENGTH, Handshake, RECORD_MAX, Role, SECOND_LENGTH, Session, TAG, THIRD_LENGTH, Unproved,
+    Crypto, FIRST_LENGTH, Handshake, ProofError, RECORD_MAX, Role, SECOND_LENGTH, Session, TAG, THIRD_LENGTH,
 };
 pub use run_conflicts::ANSWER_LIMIT;
 pub use secret::{SECRET_MAX, SECRET_MIN, Secret, SecretError};

@@ -13,7 +13,7 @@ use snow::{HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
 use super::key::{KEY_LENGTH, PrivateKey, PublicKey};
-use super::proof::{Crypto, Handshake, Role, Session, Unproved};
+use super::proof::{Crypto, Handshake, ProofError, Role, Session};
 use super::secret::Secret;
 use crate::wire::Job;
 
@@ -30,7 +30,7 @@ const PSK: usize = 32;
 const RECORDS_PER_KEY: u64 = 1 << 16;
 
 /// Fills bytes with randomness.
-pub type Fill = Box<dyn FnMut(&mut [u8]) -> Result<(), Unproved> + Send>;
+pub type Fill = Box<dyn FnMut(&mut [u8]) -> Result<(), ProofError> + Send>;
 
 /// Handshake factory of a node that has the secret of its job and a key of its own.
 pub struct Noise {
@@ -78,7 +78,7 @@ impl fmt::Debug for Noise {
 }
 
 impl Crypto for Noise {
-    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved> {
+    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, ProofError> {
         let mut drawn = Zeroizing::new([0; KEY_LENGTH]);
         (self.fill)(&mut *drawn)?;
         let resolver = Box::new(Resolver(Mutex::new(Some(EphemeralRandom(drawn)))));
@@ -95,8 +95,8 @@ impl Crypto for Noise {
     }
 }
 
-fn wrong(_: snow::Error) -> Unproved {
-    Unproved
+fn wrong(_: snow::Error) -> ProofError {
+    ProofError
 }
 
 /// Algorithms for snow: ring for cipher and hash, where it is fast; snow's own curve; and randomness drawn in advance.
@@ -108,16 +108,20 @@ impl CryptoResolver for Resolver {
         drawn.take().map(|drawn| Box::new(drawn) as Box<dyn Random>)
     }
 
+    // The algorithms of `NAME` as constants: those of other names need not be in the program, 60 KB of them.
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
+        let is_named = matches!(choice, DHChoice::Curve25519);
+        is_named.then(|| DefaultResolver.resolve_dh(&DHChoice::Curve25519)).flatten()
     }
 
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        RingResolver.resolve_hash(choice)
+        let is_named = matches!(choice, HashChoice::SHA256);
+        is_named.then(|| RingResolver.resolve_hash(&HashChoice::SHA256)).flatten()
     }
 
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        RingResolver.resolve_cipher(choice)
+        let is_named = matches!(choice, CipherChoice::AESGCM);
+        is_named.then(|| RingResolver.resolve_cipher(&CipherChoice::AESGCM)).flatten()
     }
 }
 
@@ -147,18 +151,18 @@ impl fmt::Debug for NoiseHandshake {
 const MESSAGE_MAX: usize = 256;
 
 impl Handshake for NoiseHandshake {
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Unproved> {
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), ProofError> {
         let mut written = [0; MESSAGE_MAX];
         let length = self.0.write_message(payload, &mut written).map_err(wrong)?;
         message.extend_from_slice(&written[..length]);
         Ok(())
     }
 
-    fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), Unproved> {
+    fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), ProofError> {
         let mut read = [0; MESSAGE_MAX];
         let length = self.0.read_message(message, &mut read).map_err(wrong)?;
         if length != payload.len() {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         payload.copy_from_slice(&read[..length]);
         Ok(())
@@ -168,7 +172,7 @@ impl Handshake for NoiseHandshake {
         self.0.get_remote_static().and_then(|key| key.try_into().ok()).map(PublicKey)
     }
 
-    fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, Unproved> {
+    fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, ProofError> {
         let state = self.0.into_transport_mode().map_err(wrong)?;
         Ok(Box::new(NoiseSession { state, sealed: 0, opened: 0 }))
     }
@@ -187,7 +191,7 @@ impl fmt::Debug for NoiseSession {
 }
 
 impl Session for NoiseSession {
-    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved> {
+    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, ProofError> {
         let length = self.state.write_message(plain, record).map_err(wrong)?;
         self.sealed += 1;
         if self.sealed.is_multiple_of(RECORDS_PER_KEY) {
@@ -196,7 +200,7 @@ impl Session for NoiseSession {
         Ok(length)
     }
 
-    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, Unproved> {
+    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, ProofError> {
         let length = self.state.read_message(record, plain).map_err(wrong)?;
         self.opened += 1;
         if self.opened.is_multiple_of(RECORDS_PER_KEY) {

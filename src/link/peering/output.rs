@@ -28,7 +28,7 @@ pub enum Output {
         key: LinkKey,
     },
     /// A connection was rejected. The reason is for the log: the other side receives less detail.
-    Refused {
+    Rejected {
         /// The connection.
         key: LinkKey,
         /// Reason, for people.
@@ -47,13 +47,13 @@ pub enum Output {
     },
     /// Send a PING to a peer, because another run of its id has connected. The driver sets the time limit of the answer
     /// with [`Peering::set_answer_limit`](super::Peering::set_answer_limit).
-    Ask {
+    SendPing {
         /// The link.
         key: LinkKey,
         /// The peer.
         peer: Id,
     },
-    /// The link to a peer is gone, or the awaited connection did not come: fail everything that waits for it.
+    /// The link to a peer is lost, or the awaited connection did not arrive: fail everything that waits for it.
     Lost {
         /// The peer.
         peer: Id,
@@ -61,8 +61,8 @@ pub enum Output {
         kind: CauseKind,
         /// Reason, for people.
         why: String,
-        /// Whether there was a link: if not, nothing that was sent can have arrived.
-        stood: bool,
+        /// Whether the link was up: if not, nothing that was sent can have arrived.
+        was_up: bool,
     },
     /// This node's attempt to connect to a peer has failed: fail everything that waits for it; none of it arrived.
     Unreached {

@@ -35,9 +35,9 @@ pub(super) struct PeerEntry {
     /// The run of the peer that was linked last.
     pub(super) incarnation: u64,
     /// The generation of this node's last hello to the peer.
-    pub(super) said: u32,
+    pub(super) sent_generation: u32,
     /// The highest generation received from this run of the peer; a hello with no higher one is a repetition.
-    pub(super) heard: u32,
+    pub(super) received_generation: u32,
     /// The key that the peer has proved, for a link that is up.
     pub(super) pinned: Option<PublicKey>,
     /// How the peer has proved its membership, for a link that is up.
@@ -64,33 +64,39 @@ impl PeerEntry {
         PeerEntry {
             state: State::Absent,
             incarnation: 0,
-            said: 0,
-            heard: 0,
+            sent_generation: 0,
+            received_generation: 0,
             pinned: None,
             proof: Proof::None,
         }
     }
 
-    /// Returns the generation of this node's next hello: above all that either side has sent, whatever their result.
-    /// The other side may have accepted one as a link without this node knowing.
-    pub(super) fn say_next(&mut self) -> u32 {
-        self.said = self.said.max(self.heard).saturating_add(1);
-        self.said
+    /// Returns the generation of this node's next hello: higher than any that either side has sent, whatever their
+    /// result. The other side may have accepted one as a link without this node knowing.
+    pub(super) fn advance_generation(&mut self) -> u32 {
+        self.sent_generation = self.sent_generation.max(self.received_generation).saturating_add(1);
+        self.sent_generation
     }
 
-    /// Judges the hello on a connection that the peer opened to `me`, with the key that it proved, if any. `said` is
-    /// whether this node's own attempt, if any, has sent its hello.
-    pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>, said: bool) -> Verdict {
+    /// Decides on the hello of a connection that the peer opened to `me`, with the key that it proved, if any.
+    /// `has_sent_hello` is whether this node's own attempt, if any, has sent its hello.
+    pub(super) fn judge(
+        &self,
+        me: Id,
+        hello: &Hello,
+        key: Option<PublicKey>,
+        has_sent_hello: bool,
+    ) -> Verdict {
         match self.state {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
             State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
             State::Up(_) if self.pinned.is_some() && key.is_some() && self.pinned != key => Verdict::Impostor,
             // One of the two is a Unix socket, which proves no key. A connection with a key may come from another
-            // member that learned the incarnation from a hello; one over a Unix socket may come from the same process.
+            // member that learned the incarnation from a hello. One over a Unix socket may come from the same process.
             State::Up(up) if self.pinned != key => Verdict::Hold(up),
-            State::Up(up) if hello.generation > self.heard => Verdict::Replace(Some(up)),
+            State::Up(up) if hello.generation > self.received_generation => Verdict::Replace(Some(up)),
             State::Up(_) => Verdict::Duplicate,
-            State::Connecting(_) if said && me < hello.from => Verdict::Duplicate,
+            State::Connecting(_) if has_sent_hello && me < hello.from => Verdict::Duplicate,
             State::Connecting(ours) => Verdict::Prefer(ours),
         }
     }
@@ -100,24 +106,24 @@ impl PeerEntry {
 /// side has long noticed the end of its link.
 const FORGOTTEN_MAX: usize = 1024;
 
-/// Hello counts of ids that were forgotten. If an id is added again, its counts continue: otherwise the other side,
-/// which may not have noticed the end of the last link, would take the next hello for the last link's.
+/// Hello counts of ids that were forgotten. If an id is added again, its counts continue. Otherwise the other side
+/// might take the next hello for one of the last link, whose end it has not noticed.
 #[derive(Debug, Default)]
-pub(super) struct Forgotten(VecDeque<(Id, u64, [u32; 2])>);
+pub(super) struct ForgottenPeers(VecDeque<(Id, u64, [u32; 2])>);
 
-impl Forgotten {
+impl ForgottenPeers {
     pub(super) fn keep(&mut self, id: Id, entry: &PeerEntry) {
         self.0.retain(|(kept, ..)| *kept != id);
         if self.0.len() >= FORGOTTEN_MAX {
             self.0.pop_front();
         }
-        self.0.push_back((id, entry.incarnation, [entry.said, entry.heard]));
+        self.0.push_back((id, entry.incarnation, [entry.sent_generation, entry.received_generation]));
     }
 
     pub(super) fn take(&mut self, id: Id) -> Option<PeerEntry> {
         let place = self.0.iter().position(|(kept, ..)| *kept == id)?;
-        let (_, incarnation, [said, heard]) = self.0.remove(place)?;
-        Some(PeerEntry { incarnation, said, heard, ..PeerEntry::new() })
+        let (_, incarnation, [sent_generation, received_generation]) = self.0.remove(place)?;
+        Some(PeerEntry { incarnation, sent_generation, received_generation, ..PeerEntry::new() })
     }
 }
 
@@ -139,11 +145,11 @@ mod tests {
     }
 
     fn peer(state: State) -> PeerEntry {
-        PeerEntry { state, incarnation: 10, heard: 3, ..PeerEntry::new() }
+        PeerEntry { state, incarnation: 10, received_generation: 3, ..PeerEntry::new() }
     }
 
     #[test]
-    fn of_two_attempts_that_cross_the_lower_ids_stands_on_both_sides() {
+    fn the_attempt_of_the_lower_id_wins_on_both_sides() {
         let connecting = peer(State::Connecting(LinkKey(1)));
         assert_eq!(connecting.judge(5, &hello(9, 10, 4), None, true), Verdict::Duplicate);
         assert_eq!(connecting.judge(5, &hello(2, 10, 4), None, true), Verdict::Prefer(LinkKey(1)));
@@ -165,7 +171,7 @@ mod tests {
     /// A node whose clock had once been ahead was rejected until it had caught up. So was an id that had once been
     /// claimed with the highest incarnation.
     #[test]
-    fn which_run_of_an_id_says_that_it_is_the_later_one_decides_nothing() {
+    fn the_order_of_incarnations_decides_nothing() {
         for incarnation in [0, 9, 11, u64::MAX] {
             for generation in [1, 3, 9] {
                 let hello = hello(9, incarnation, generation);
@@ -179,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_a_link_is_its_peers_as_long_as_it_stands() {
+    fn a_link_is_bound_to_the_proved_key_of_its_peer() {
         let [mine, other] = [1, 2].map(|byte| PublicKey([byte; 32]));
         let up = PeerEntry { pinned: Some(mine), ..peer(State::Up(LinkKey(1))) };
         assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine), true), Verdict::Replace(Some(LinkKey(1))));
@@ -194,23 +200,23 @@ mod tests {
     /// A member that had the secret and had learned the incarnation of an id from its hello connected from another
     /// host. It replaced that id's link over a Unix socket without a check.
     #[test]
-    fn a_link_without_a_key_is_asked_before_one_with_a_key_takes_its_place() {
+    fn a_link_without_a_key_is_pinged_before_one_with_a_key_replaces_it() {
         let up = peer(State::Up(LinkKey(1)));
         assert_eq!(up.judge(5, &hello(9, 10, 4), Some(PublicKey([1; 32])), true), Verdict::Hold(LinkKey(1)));
         assert_eq!(up.judge(5, &hello(9, 10, 4), None, true), Verdict::Replace(Some(LinkKey(1))));
     }
 
     #[test]
-    fn links_of_forgotten_ids_are_counted_on_up_to_a_bound() {
-        let mut forgotten = Forgotten::default();
-        let entry = |said| PeerEntry { incarnation: 9, said, ..PeerEntry::new() };
+    fn hello_counts_of_forgotten_ids_are_kept_up_to_a_bound() {
+        let mut forgotten = ForgottenPeers::default();
+        let entry = |sent_generation| PeerEntry { incarnation: 9, sent_generation, ..PeerEntry::new() };
         for id in 0..2 * FORGOTTEN_MAX as Id {
             forgotten.keep(7_000_000, &entry(id));
             forgotten.keep(id, &entry(id));
         }
         assert_eq!(forgotten.0.len(), FORGOTTEN_MAX);
         let again = forgotten.take(7_000_000).unwrap();
-        assert_eq!((again.said, again.incarnation), (2 * FORGOTTEN_MAX as u32 - 1, 9));
+        assert_eq!((again.sent_generation, again.incarnation), (2 * FORGOTTEN_MAX as u32 - 1, 9));
         assert!(forgotten.take(7_000_000).is_none() && forgotten.take(3).is_none());
     }
 }

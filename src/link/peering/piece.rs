@@ -15,7 +15,7 @@ const RECORD_FIRST: usize = FRAME_HEADER + FIRST_MAX + TAG;
 
 /// The piece expected next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expected {
+pub(super) enum ExpectedPiece {
     /// A preamble, or the frame of a peer that proves nothing.
     Beginning,
     /// A frame in clear.
@@ -41,32 +41,32 @@ pub(super) enum ReceivedPiece {
 
 /// Bytes that are not the expected piece.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Unexpected {
+pub(super) enum PieceError {
     #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("a message of {0} bytes came in place of its proof")]
+    #[error("it sent a message of {0} bytes instead of its proof")]
     Message(usize),
-    #[error("a sealed frame of {0} bytes came in place of a hello")]
+    #[error("it sent a sealed frame of {0} bytes instead of a hello")]
     Record(usize),
-    #[error("it went on before its hello was answered")]
+    #[error("it sent bytes before its hello was answered")]
     Early,
 }
 
 /// A piece that is being received.
 #[derive(Debug)]
 pub(super) struct Piece {
-    expected: Expected,
+    expected: ExpectedPiece,
     /// Number of bytes to receive first: its header, then all of it.
     needed: usize,
     bytes: Vec<u8>,
 }
 
 impl Piece {
-    pub(super) fn new(expected: Expected) -> Piece {
+    pub(super) fn new(expected: ExpectedPiece) -> Piece {
         let needed = match expected {
-            Expected::Beginning | Expected::Frame => FRAME_HEADER,
-            Expected::Message(_) | Expected::Record => LENGTH,
-            Expected::Nothing => 1,
+            ExpectedPiece::Beginning | ExpectedPiece::Frame => FRAME_HEADER,
+            ExpectedPiece::Message(_) | ExpectedPiece::Record => LENGTH,
+            ExpectedPiece::Nothing => 1,
         };
         Piece { expected, needed, bytes: Vec::new() }
     }
@@ -82,7 +82,7 @@ impl Piece {
     }
 
     /// Takes bytes up to the end of the piece, and returns the piece when it is complete.
-    pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<ReceivedPiece>, Unexpected> {
+    pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<ReceivedPiece>, PieceError> {
         // At most two iterations: the header, then the rest.
         loop {
             let (taken, rest) = bytes.split_at(self.wants().min(bytes.len()));
@@ -93,28 +93,28 @@ impl Piece {
             }
             let whole = self.whole()?;
             if self.needed == whole {
-                let came = self.take();
-                return Ok(Some(came));
+                let piece = self.take();
+                return Ok(Some(piece));
             }
             self.needed = whole;
         }
     }
 
     /// Returns the length of the piece according to its header.
-    fn whole(&self) -> Result<usize, Unexpected> {
+    fn whole(&self) -> Result<usize, PieceError> {
         let header = |length: usize| match (self.expected, length) {
-            (Expected::Message(exact), length) if length != 0 && length != exact => {
-                Err(Unexpected::Message(length))
+            (ExpectedPiece::Message(exact), length) if length != 0 && length != exact => {
+                Err(PieceError::Message(length))
             }
-            (Expected::Record, length) if !(FRAME_HEADER + TAG..=RECORD_FIRST).contains(&length) => {
-                Err(Unexpected::Record(length))
+            (ExpectedPiece::Record, length) if !(FRAME_HEADER + TAG..=RECORD_FIRST).contains(&length) => {
+                Err(PieceError::Record(length))
             }
             _ => Ok(LENGTH + length),
         };
         match (self.expected, self.bytes.first_chunk(), self.bytes.first_chunk()) {
-            (Expected::Nothing, ..) => Err(Unexpected::Early),
-            (Expected::Beginning, Some(first), _) if Preamble::begins(*first) => Ok(PREAMBLE),
-            (Expected::Beginning | Expected::Frame, Some(first), _) => {
+            (ExpectedPiece::Nothing, ..) => Err(PieceError::Early),
+            (ExpectedPiece::Beginning, Some(first), _) if Preamble::begins(*first) => Ok(PREAMBLE),
+            (ExpectedPiece::Beginning | ExpectedPiece::Frame, Some(first), _) => {
                 let FrameHeader { kind, length, .. } = FrameHeader::parse(*first)?;
                 match length as usize {
                     length if length > FIRST_MAX => {
@@ -133,10 +133,12 @@ impl Piece {
     fn take(&mut self) -> ReceivedPiece {
         let bytes = std::mem::take(&mut self.bytes);
         match (self.expected, bytes.first_chunk()) {
-            (Expected::Beginning, Some(first)) if Preamble::begins(*first) => ReceivedPiece::Preamble(*first),
-            (Expected::Message(_), _) if bytes.len() == LENGTH => ReceivedPiece::Refusal,
-            (Expected::Message(_), _) => ReceivedPiece::Message(bytes[LENGTH..].to_vec()),
-            (Expected::Record, _) => ReceivedPiece::Record(bytes[LENGTH..].to_vec()),
+            (ExpectedPiece::Beginning, Some(first)) if Preamble::begins(*first) => {
+                ReceivedPiece::Preamble(*first)
+            }
+            (ExpectedPiece::Message(_), _) if bytes.len() == LENGTH => ReceivedPiece::Refusal,
+            (ExpectedPiece::Message(_), _) => ReceivedPiece::Message(bytes[LENGTH..].to_vec()),
+            (ExpectedPiece::Record, _) => ReceivedPiece::Record(bytes[LENGTH..].to_vec()),
             (_, Some(first)) => {
                 let header = FrameHeader::parse(*first).expect("its header was read before");
                 ReceivedPiece::Frame(header, bytes[FRAME_HEADER..].to_vec())
@@ -148,7 +150,7 @@ impl Piece {
 
 /// Returns a message or record behind its length field.
 pub(super) fn with_length(bytes: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(bytes.len()).expect("no message of the proof, and no record, is longer");
+    let length = u16::try_from(bytes.len()).expect("messages of the proof and records are shorter");
     [&length.to_le_bytes(), bytes].concat()
 }
 
@@ -162,30 +164,30 @@ mod tests {
     use super::*;
     use crate::wire::frame::Kind;
 
-    fn expected() -> impl Strategy<Value = Expected> {
+    fn expected() -> impl Strategy<Value = ExpectedPiece> {
         prop_oneof![
-            Just(Expected::Beginning),
-            Just(Expected::Frame),
-            Just(Expected::Record),
-            (1..300usize).prop_map(Expected::Message),
+            Just(ExpectedPiece::Beginning),
+            Just(ExpectedPiece::Frame),
+            Just(ExpectedPiece::Record),
+            (1..300usize).prop_map(ExpectedPiece::Message),
         ]
     }
 
     #[test]
-    fn pieces_are_taken_up_to_their_end() {
+    fn a_piece_ends_at_its_length() {
         let frame = [&[1, 0, 0, 0, 7, 0, 0, 0][..], b"x", b"behind"].concat();
         let mut bytes = &frame[..];
-        let came = Piece::new(Expected::Frame).feed(&mut bytes).unwrap().unwrap();
+        let piece = Piece::new(ExpectedPiece::Frame).feed(&mut bytes).unwrap().unwrap();
         let header = FrameHeader { length: 1, kind: Kind::Goodbye, flags: 0 };
-        assert_eq!((came, bytes), (ReceivedPiece::Frame(header, b"x".to_vec()), &b"behind"[..]));
+        assert_eq!((piece, bytes), (ReceivedPiece::Frame(header, b"x".to_vec()), &b"behind"[..]));
         let mut bytes = &[0, 0, 9][..];
-        assert_eq!(Piece::new(Expected::Message(56)).feed(&mut bytes), Ok(Some(ReceivedPiece::Refusal)));
+        assert_eq!(Piece::new(ExpectedPiece::Message(56)).feed(&mut bytes), Ok(Some(ReceivedPiece::Refusal)));
         assert_eq!(bytes, [9]);
         let refused = |expected, bytes: &[u8]| Piece::new(expected).feed(&mut &*bytes).unwrap_err();
-        assert_eq!(refused(Expected::Message(56), &[57, 0]), Unexpected::Message(57));
-        assert_eq!(refused(Expected::Record, &[0xff, 0xff]), Unexpected::Record(65_535));
-        assert_eq!(refused(Expected::Nothing, &[1]), Unexpected::Early);
-        assert!(matches!(refused(Expected::Frame, &[1, 2, 0, 0, 1, 0, 0, 0]), Unexpected::Frame(_)));
+        assert_eq!(refused(ExpectedPiece::Message(56), &[57, 0]), PieceError::Message(57));
+        assert_eq!(refused(ExpectedPiece::Record, &[0xff, 0xff]), PieceError::Record(65_535));
+        assert_eq!(refused(ExpectedPiece::Nothing, &[1]), PieceError::Early);
+        assert!(matches!(refused(ExpectedPiece::Frame, &[1, 2, 0, 0, 1, 0, 0, 0]), PieceError::Frame(_)));
     }
 
     proptest! {
@@ -200,18 +202,18 @@ mod tests {
             let mut left = &bytes[..];
             let whole = at_once.feed(&mut left);
             let mut pieced = Piece::new(expected);
-            let (mut rest, mut came, mut cuts) = (&bytes[..], Ok(None), cuts.into_iter().cycle());
-            while !rest.is_empty() && matches!(came, Ok(None)) {
+            let (mut rest, mut piece, mut cuts) = (&bytes[..], Ok(None), cuts.into_iter().cycle());
+            while !rest.is_empty() && matches!(piece, Ok(None)) {
                 let wanted = pieced.wants();
                 let (mut now, later) = rest.split_at(cuts.next().unwrap().min(rest.len()).min(wanted));
-                came = pieced.feed(&mut now);
-                prop_assert!(now.is_empty() || came.is_err());
+                piece = pieced.feed(&mut now);
+                prop_assert!(now.is_empty() || piece.is_err());
                 rest = later;
             }
-            if came.is_ok() {
+            if piece.is_ok() {
                 prop_assert_eq!(rest, left);
             }
-            prop_assert_eq!(came, whole);
+            prop_assert_eq!(piece, whole);
         }
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preamble_reads_as_it_is_written_and_others_are_refused() {
+    fn a_preamble_parses_as_emitted_and_invalid_ones_are_rejected() {
         for encrypt in [false, true] {
             let bytes = Preamble { encrypt }.emit();
             assert!(Preamble::begins(bytes));

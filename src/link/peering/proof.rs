@@ -43,7 +43,7 @@ pub enum Role {
 /// The proof is wrong. The error has no detail, because detail would help to forge a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the proof is wrong")]
-pub struct Unproved;
+pub struct ProofError;
 
 /// Factory of handshakes.
 pub trait Crypto: fmt::Debug + Send {
@@ -51,7 +51,7 @@ pub trait Crypto: fmt::Debug + Send {
     ///
     /// # Errors
     /// If there is no randomness, or this node's own settings are wrong.
-    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved>;
+    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, ProofError>;
 }
 
 /// A handshake in progress. After an error it is unusable.
@@ -60,13 +60,13 @@ pub trait Handshake: fmt::Debug + Send {
     ///
     /// # Errors
     /// If it is the other side's turn.
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Unproved>;
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), ProofError>;
 
     /// Reads the other side's next message, and fills `payload` with its payload.
     ///
     /// # Errors
     /// If the message is not authentic, or its payload has another length.
-    fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), Unproved>;
+    fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), ProofError>;
 
     /// The static key that the other side has proved, once received.
     fn remote(&self) -> Option<PublicKey>;
@@ -75,7 +75,7 @@ pub trait Handshake: fmt::Debug + Send {
     ///
     /// # Errors
     /// If the handshake is not complete.
-    fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, Unproved>;
+    fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, ProofError>;
 }
 
 /// Seals and opens records, each direction in order.
@@ -85,11 +85,11 @@ pub trait Session: fmt::Debug + Send {
     ///
     /// # Errors
     /// If `plain` is too long, or `record` too short.
-    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved>;
+    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, ProofError>;
 
     /// Opens the next record; returns the number of bytes in it.
     ///
     /// # Errors
     /// If it is not the next record that the other side sealed, or `plain` is shorter than `record`.
-    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, Unproved>;
+    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, ProofError>;
 }

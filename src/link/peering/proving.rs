@@ -12,14 +12,14 @@ use super::output::Output;
 use super::peer::LinkKey;
 use super::piece::{REFUSAL, ReceivedPiece, with_length};
 use super::preamble::{PREAMBLE, Preamble};
-use super::proof::{FIRST_PAYLOAD, Role, SECOND_PAYLOAD, Unproved};
+use super::proof::{FIRST_PAYLOAD, ProofError, Role, SECOND_PAYLOAD};
 use crate::chain::Time;
 use crate::wire::frame::FrameHeader;
 use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
 /// Reason that the connecting side reports for a rejection without text.
-const UNSAID: &str = "it refused the proof, and does not say why: its secret, job, version or encryption is another than here, or it has no secret; its log says which";
+const NO_REASON: &str = "it refused the proof without a reason: its secret, job, version or encryption differs from this node's, or it has no secret; see its log";
 
 impl<B: Book> Peering<B> {
     /// Reports that a connection that was [opened](Self::opened) is open over this transport; `rings` is whether memory
@@ -29,30 +29,30 @@ impl<B: Book> Peering<B> {
         (greeting.transport, greeting.rings) = (transport, rings);
         let Some(to) = greeting.peer else { return };
         if let Err(why) = self.permits(transport) {
-            return self.fail(key, why);
+            return self.fail_attempt(key, why);
         }
         if transport.is_known() || self.crypto.is_none() {
             return match !transport.is_known() && self.book.key(to).is_some() {
-                true => self.fail(key, "it is known by a key, which is proved by a secret alone: give this node the secret of the job"),
-                false => self.say_hello(key, to),
+                true => self.fail_attempt(key, "a key is listed for it, and proving a key needs the secret of the job: give it to this node"),
+                false => self.send_hello(key, to),
             };
         }
         if self.prove_first(key, transport, to).is_err() {
-            self.fail(key, "this side has no randomness to prove itself with");
+            self.fail_attempt(key, "this side has no randomness to prove itself with");
         }
     }
 
     /// Sends the preamble and the first message.
-    fn prove_first(&mut self, key: LinkKey, transport: Transport, to: Id) -> Result<(), Unproved> {
+    fn prove_first(&mut self, key: LinkKey, transport: Transport, to: Id) -> Result<(), ProofError> {
         let encrypt = self.strictness.encrypts(transport);
         let preamble = Preamble { encrypt }.emit();
-        let crypto = self.crypto.as_mut().ok_or(Unproved)?;
+        let crypto = self.crypto.as_mut().ok_or(ProofError)?;
         let mut handshake = crypto.begin(Role::First, &preamble)?;
         let ids = [self.me.me.to_le_bytes(), to.to_le_bytes()].concat();
         let mut message = Vec::new();
         handshake.write(&ids, &mut message)?;
         let bytes = [&preamble[..], &with_length(&message)].concat();
-        let greeting = self.greetings.get_mut(&key).ok_or(Unproved)?;
+        let greeting = self.greetings.get_mut(&key).ok_or(ProofError)?;
         greeting.encrypt = encrypt;
         greeting.enter(Stage::Second(handshake));
         self.outputs.push_back(Output::Write { key, bytes });
@@ -75,31 +75,33 @@ impl<B: Book> Peering<B> {
         {
             match greeting.piece.feed(&mut left) {
                 Ok(None) => {}
-                Ok(Some(came)) => self.came(now, key, came, context),
-                Err(why) => self.broke(key, &why),
+                Ok(Some(came)) => self.handle_piece(now, key, came, context),
+                Err(why) => self.fail_protocol(key, &why),
             }
         }
         bytes.len() - left.len()
     }
 
-    fn came(&mut self, now: Time, key: LinkKey, came: ReceivedPiece, context: &FeedContext) {
-        match came {
-            ReceivedPiece::Preamble(preamble) => self.heard_preamble(key, preamble),
-            ReceivedPiece::Message(message) => self.heard_message(key, &message),
-            ReceivedPiece::Refusal => self.heard_refusal(key),
-            ReceivedPiece::Frame(header, payload) => self.heard_frame(now, key, header, &payload, context),
+    fn handle_piece(&mut self, now: Time, key: LinkKey, piece: ReceivedPiece, context: &FeedContext) {
+        match piece {
+            ReceivedPiece::Preamble(preamble) => self.handle_preamble(key, preamble),
+            ReceivedPiece::Message(message) => self.handle_message(key, &message),
+            ReceivedPiece::Refusal => self.handle_refusal(key),
+            ReceivedPiece::Frame(header, payload) => {
+                self.handle_clear_frame(now, key, header, &payload, context)
+            }
             ReceivedPiece::Record(record) => {
                 let Some(greeting) = self.greetings.get_mut(&key) else { return };
                 match greeting.open(&record) {
-                    Ok((header, payload)) => self.judge_frame(now, key, header, &payload, context),
-                    Err(why) => self.broke(key, &why),
+                    Ok((header, payload)) => self.handle_frame(now, key, header, &payload, context),
+                    Err(why) => self.fail_protocol(key, &why),
                 }
             }
         }
     }
 
     /// Handles a frame in clear.
-    fn heard_frame(
+    fn handle_clear_frame(
         &mut self,
         now: Time,
         key: LinkKey,
@@ -108,9 +110,9 @@ impl<B: Book> Peering<B> {
         context: &FeedContext,
     ) {
         let Some(greeting) = self.greetings.get(&key) else { return };
-        let proves = greeting.transport.is_known() || self.crypto.is_none();
-        if proves || greeting.is_ours() {
-            return self.judge_frame(now, key, header, payload, context);
+        let needs_no_proof = greeting.transport.is_known() || self.crypto.is_none();
+        if needs_no_proof || greeting.is_ours() {
+            return self.handle_frame(now, key, header, payload, context);
         }
         let goodbye = Goodbye { reason: GoodbyeReason::Refused, text: REFUSED.into() }.emit();
         let greeting = self.greetings.get_mut(&key);
@@ -121,7 +123,7 @@ impl<B: Book> Peering<B> {
     }
 
     /// Handles a first frame that is acceptable on this connection.
-    fn judge_frame(
+    fn handle_frame(
         &mut self,
         now: Time,
         key: LinkKey,
@@ -136,64 +138,64 @@ impl<B: Book> Peering<B> {
             greeting.stage = Stage::Hello;
         }
         match first_frame(header, payload) {
-            Err(why) => self.broke(key, &why),
-            Ok(first) if ours => self.answered(now, key, first),
-            Ok(first) => self.heard_first(key, first, context),
+            Err(why) => self.fail_protocol(key, &why),
+            Ok(first) if ours => self.handle_answer_frame(now, key, first),
+            Ok(first) => self.handle_first_frame(key, first, context),
         }
     }
 
     /// Handles the preamble on an accepted connection.
-    fn heard_preamble(&mut self, key: LinkKey, preamble: [u8; PREAMBLE]) {
+    fn handle_preamble(&mut self, key: LinkKey, preamble: [u8; PREAMBLE]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         let encrypts = self.strictness.encrypts(greeting.transport);
         let why = match (Preamble::parse(preamble), &self.crypto) {
             (Err(why), _) => why.to_string(),
             (Ok(_), None) => "it proves a secret, and this node has none".to_owned(),
             (Ok(Preamble { encrypt: false }), _) if encrypts => {
-                "it asks for a link that is not encrypted, which this node was not told to allow".to_owned()
+                "it requests a link without encryption, which this node does not allow".to_owned()
             }
             (Ok(Preamble { encrypt }), Some(_)) => {
                 greeting.encrypt = encrypt;
                 return greeting.enter(Stage::First(preamble));
             }
         };
-        self.deny(key, &why);
+        self.reject_proof(key, &why);
     }
 
-    fn heard_message(&mut self, key: LinkKey, message: &[u8]) {
+    fn handle_message(&mut self, key: LinkKey, message: &[u8]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         // The stage is moved out; the greeting has `Silent` only until the arm ends.
         match std::mem::replace(&mut greeting.stage, Stage::Silent) {
-            Stage::First(preamble) => self.heard_first_message(key, preamble, message),
-            Stage::Second(handshake) => self.heard_second_message(key, handshake, message),
-            Stage::Third(handshake) => self.heard_third_message(key, handshake, message),
+            Stage::First(preamble) => self.handle_first_message(key, preamble, message),
+            Stage::Second(handshake) => self.handle_second_message(key, handshake, message),
+            Stage::Third(handshake) => self.handle_third_message(key, handshake, message),
             other => greeting.stage = other,
         }
     }
 
     /// Handles the first message: its tag is checked before anything else, and its content has no effect.
-    fn heard_first_message(&mut self, key: LinkKey, preamble: [u8; PREAMBLE], message: &[u8]) {
+    fn handle_first_message(&mut self, key: LinkKey, preamble: [u8; PREAMBLE], message: &[u8]) {
         let me = self.me.me;
         let Some(crypto) = &mut self.crypto else { return };
         let mut ids = [0; FIRST_PAYLOAD];
         let begun = crypto.begin(Role::Second, &preamble);
         let read = begun.and_then(|mut handshake| handshake.read(message, &mut ids).map(|()| handshake));
         let Ok(mut handshake) = read else {
-            return self.deny(key, "its secret or its job is another one, or its first message was changed");
+            return self.reject_proof(key, "its secret or its job differs, or its first message was changed");
         };
         let (from, to) = ids.split_at(SECOND_PAYLOAD);
         let id = |bytes: &[u8]| bytes.try_into().map_or(0, Id::from_le_bytes);
         let (from, to) = (id(from), id(to));
         if to != me {
-            return self.deny(key, &format!("it looks for id {to}, and this is id {me}"));
+            return self.reject_proof(key, &format!("it expects id {to}, and this is id {me}"));
         }
         if from == me {
-            return self.deny(key, &format!("it says that it is id {me}, which is here itself"));
+            return self.reject_proof(key, &format!("it claims to be id {me}, which is this node"));
         }
         self.proofs += 1;
         let mut answer = Vec::new();
         if handshake.write(&me.to_le_bytes(), &mut answer).is_err() {
-            return self.deny(key, "this side has no randomness to prove itself with");
+            return self.reject_proof(key, "this side has no randomness to prove itself with");
         }
         self.outputs.push_back(Output::Write { key, bytes: with_length(&answer) });
         if let Some(greeting) = self.greetings.get_mut(&key) {
@@ -203,41 +205,44 @@ impl<B: Book> Peering<B> {
     }
 
     /// Handles the second message: the accepting side proves the secret and its key.
-    fn heard_second_message(
+    fn handle_second_message(
         &mut self,
         key: LinkKey,
         mut handshake: Box<dyn super::Handshake>,
         message: &[u8],
     ) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        // Keep the connection marked as this node's own, whatever happens.
+        // The connection stays marked as this node's own in every case.
         greeting.stage = Stage::Answer;
         let Some(to) = greeting.peer else { return };
         let mut own = [0; SECOND_PAYLOAD];
         if handshake.read(message, &mut own).is_err() {
-            return self.fail(key, "who answers there does not prove that it has the secret");
+            return self.fail_attempt(key, "the process there does not prove that it has the secret");
         }
         let own = Id::from_le_bytes(own);
         if own != to {
-            return self.fail(key, &format!("it is id {own}, not {to}"));
+            return self.fail_attempt(key, &format!("it is id {own}, not {to}"));
         }
         let remote = handshake.remote();
         if self.book.key(to).is_some_and(|listed| Some(listed) != remote) {
-            return self.fail(key, &format!("who answers there has not the key that is listed for id {to}"));
+            return self.fail_attempt(
+                key,
+                &format!("the process there does not have the key that is listed for id {to}"),
+            );
         }
         let mut answer = Vec::new();
         let written = handshake.write(&[], &mut answer).and_then(|()| handshake.into_session());
-        let Ok(session) = written else { return self.fail(key, "the proof came to no end") };
+        let Ok(session) = written else { return self.fail_attempt(key, "the proof was not completed") };
         self.outputs.push_back(Output::Write { key, bytes: with_length(&answer) });
         if let Some(greeting) = self.greetings.get_mut(&key) {
             (greeting.key, greeting.session) = (remote, Some(session));
         }
-        self.say_hello(key, to);
+        self.send_hello(key, to);
     }
 
-    /// Handles the third message: the connecting side proves that it is present now, and its key. From here on reasons
-    /// are sent.
-    fn heard_third_message(
+    /// Handles the third message: the connecting side proves that it is present now, and its key. Later rejections send
+    /// their reason.
+    fn handle_third_message(
         &mut self,
         key: LinkKey,
         mut handshake: Box<dyn super::Handshake>,
@@ -246,27 +251,27 @@ impl<B: Book> Peering<B> {
         let read = handshake.read(message, &mut []);
         let (remote, session) = match read.map(|()| handshake.remote()) {
             Ok(Some(remote)) => (remote, handshake.into_session()),
-            _ => return self.deny(key, "its third message is wrong: it was changed, or is of another time"),
+            _ => return self.reject_proof(key, "its third message is wrong: it was changed or replayed"),
         };
-        let Ok(session) = session else { return self.deny(key, "the proof came to no end") };
+        let Ok(session) = session else { return self.reject_proof(key, "the proof was not completed") };
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         let claimed = greeting.peer.unwrap_or_default();
         (greeting.key, greeting.session) = (Some(remote), Some(session));
         greeting.enter(Stage::Hello);
-        if let Some((reason, text)) = self.has_another_key(key, claimed) {
-            self.refuse(key, reason, text);
+        if let Some((reason, text)) = self.key_objection(key, claimed) {
+            self.reject(key, reason, text);
         }
     }
 
-    fn heard_refusal(&mut self, key: LinkKey) {
+    fn handle_refusal(&mut self, key: LinkKey) {
         match self.greetings.get(&key).is_some_and(super::greeting::Greeting::is_ours) {
-            true => self.fail(key, UNSAID),
-            false => self.broke(key, &"it ended the proof that it had begun"),
+            true => self.fail_attempt(key, NO_REASON),
+            false => self.fail_protocol(key, &"it stopped its own proof"),
         }
     }
 
     /// Rejects a proof; the other side learns only that.
-    fn deny(&mut self, key: LinkKey, why: &str) {
+    fn reject_proof(&mut self, key: LinkKey, why: &str) {
         self.outputs.push_back(Output::Write { key, bytes: REFUSAL.to_vec() });
         self.finish(key, why);
     }
@@ -274,6 +279,6 @@ impl<B: Book> Peering<B> {
     fn finish(&mut self, key: LinkKey, why: &str) {
         self.end_greeting(key);
         self.outputs.push_back(Output::Finish { key });
-        self.outputs.push_back(Output::Refused { key, why: why.into() });
+        self.outputs.push_back(Output::Rejected { key, why: why.into() });
     }
 }

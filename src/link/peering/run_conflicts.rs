@@ -1,10 +1,10 @@
 //! Conflicts between two runs of an id: a new connection waits until the link of the other run is known to be alive or
-//! gone.
+//! closed.
 //!
 //! The order of two runs is unknown: clocks may be set back, and a process can send any incarnation. So the order of
-//! incarnations decides nothing. If an id is restarted, its old link is gone or ends at once, because the system closes
-//! what a process leaves behind. If the old process is stopped or cut off, it does not answer. If it answers, it keeps
-//! its link. Source: docs/wire.md, "One link per pair".
+//! incarnations decides nothing. If an id is restarted, the system closes the link of its old process at once. If the
+//! old process is stopped or cut off, it does not answer. If it answers, it keeps its link. Source: docs/wire.md, "One
+//! link per pair".
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::chain::Time;
 use crate::wire::head::GoodbyeReason;
 use crate::wire::{CauseKind, Hello};
 
-/// Time limit for the answer to a PING while another run of the id waits: longer than a busy machine needs, shorter
-/// than the limits of most calls.
+/// Time limit for the PONG while another run of the id waits. It is longer than a busy machine needs, and shorter than
+/// the limits of most calls.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Maximum number of waiting processes at a node; each id has at most one. There are more than a few only if a host was
-/// cut off and its processes run elsewhere now. Further ones are rejected, to try again later.
+/// Maximum number of waiting processes at a node; each id has at most one. More than a few wait only if a host was cut
+/// off and its processes run elsewhere now. Further ones are rejected, and try again later.
 const WAITING_RUNS_MAX: usize = 128;
 
 impl<B: Book> Peering<B> {
@@ -33,9 +33,9 @@ impl<B: Book> Peering<B> {
         !self.waiting_runs.0.is_empty()
     }
 
-    /// Handles a hello of another run than the one whose link is up: sends a PING on the link, and lets the new
-    /// connection wait for the answer.
-    pub(super) fn put_on_hold(&mut self, old: LinkKey, key: LinkKey, hello: Hello) {
+    /// Handles a hello of another run while a link is up: sends a PING on the link, and makes the new connection wait
+    /// for the PONG.
+    pub(super) fn hold(&mut self, old: LinkKey, key: LinkKey, hello: Hello) {
         let id = hello.from;
         let before = self.waiting_runs.0.get(&id).copied();
         let key_of = |key| self.greetings.get(&key).and_then(|greeting| greeting.key);
@@ -55,13 +55,14 @@ impl<B: Book> Peering<B> {
                 until
             }
             (Some(_), _) => {
-                let text = format!("another process that says it is id {id} waits already: try again");
-                return self.refuse(key, GoodbyeReason::Refused, text);
+                let text = format!("another process that claims id {id} waits already: try again");
+                return self.reject(key, GoodbyeReason::Refused, text);
             }
             (None, _) if self.waiting_runs.0.len() >= WAITING_RUNS_MAX => {
-                let text =
-                    format!("{WAITING_RUNS_MAX} processes wait already for links of earlier ones: try again");
-                return self.refuse(key, GoodbyeReason::Refused, text);
+                let text = format!(
+                    "{WAITING_RUNS_MAX} processes wait already for the links of earlier ones: try again"
+                );
+                return self.reject(key, GoodbyeReason::Refused, text);
             }
             (None, _) => None,
         };
@@ -70,16 +71,16 @@ impl<B: Book> Peering<B> {
         let source = greeting.source;
         self.half_open.remove(key, source);
         self.waiting_runs.0.insert(id, key);
-        self.give_until(key, until);
+        self.set_deadline(key, until);
         if until.is_none() {
-            self.outputs.push_back(Output::Ask { key: old, peer: id });
+            self.outputs.push_back(Output::SendPing { key: old, peer: id });
         }
     }
 
-    /// Sets the time limit for the answer of a peer that was [asked](Output::Ask): the peer may have announced a pause.
+    /// Sets the time limit for the PONG of a peer after an [`Output::SendPing`]: the peer may have announced a pause.
     pub fn set_answer_limit(&mut self, id: Id, at: Time) {
         if let Some(&key) = self.waiting_runs.0.get(&id) {
-            self.give_until(key, Some(at));
+            self.set_deadline(key, Some(at));
         }
     }
 
@@ -89,30 +90,31 @@ impl<B: Book> Peering<B> {
             let text = format!(
                 "another process is linked as id {id}, and answers: each process needs an id of its own"
             );
-            self.refuse(key, GoodbyeReason::Refused, text);
+            self.reject(key, GoodbyeReason::Refused, text);
         }
     }
 
     /// Handles the missing answer of a link that another run of its id waits for.
-    pub(super) fn no_answer(&mut self, id: Id) {
+    pub(super) fn handle_missing_answer(&mut self, id: Id) {
         // A key that the waiting run has not proved may have been listed meanwhile. Then the old link stays, although
         // it is silent.
         let welcome =
-            self.waiting_runs.0.get(&id).is_some_and(|waiting| self.has_another_key(*waiting, id).is_none());
+            self.waiting_runs.0.get(&id).is_some_and(|waiting| self.key_objection(*waiting, id).is_none());
         if let Some(old) = self.up(id).filter(|_| welcome) {
-            self.replace(old, id, CauseKind::LostIncarnation);
+            self.replace_link(old, id, CauseKind::LostIncarnation);
         }
-        self.take_place(id);
+        self.promote_waiting_run(id);
     }
 
-    /// Lets a waiting run of an id take the place of its link, which is gone. The loss has already been output.
-    pub(super) fn take_place(&mut self, id: Id) {
+    /// Makes the connection of a waiting run the link of its id, or rejects it if it has not proved the listed key. If
+    /// the old link is lost, its loss has already been output.
+    pub(super) fn promote_waiting_run(&mut self, id: Id) {
         let Some(key) = self.waiting_runs.0.remove(&id) else { return };
         if let Some(Stage::OnHold(hello)) = self.greetings.get(&key).map(|greeting| &greeting.stage) {
             let hello = *hello;
-            match self.has_another_key(key, id) {
-                None => self.stands(key, &hello),
-                Some((reason, text)) => self.refuse(key, reason, text),
+            match self.key_objection(key, id) {
+                None => self.accept_hello(key, &hello),
+                Some((reason, text)) => self.reject(key, reason, text),
             }
         }
     }

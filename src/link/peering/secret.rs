@@ -1,7 +1,7 @@
-//! The secret of a job: nodes that have it may take part.
+//! The secret of a job: nodes that have it may be members.
 //!
-//! Pure: the caller supplies the randomness for a new one. It is never printed, and its memory is wiped when it is
-//! dropped.
+//! Pure: the caller supplies the randomness for a new one. The secret is never printed, and its memory is wiped on
+//! drop.
 
 use std::fmt;
 use std::str::FromStr;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_could_guess_is_refused_and_not_quoted() {
+    fn weak_secrets_are_rejected_and_not_quoted() {
         assert_eq!(Secret::new(&[7; 31]), Err(SecretError::Short(31)));
         assert_eq!(Secret::new(&[7; 1025]), Err(SecretError::Long));
         let error = |text: &str| text.parse::<Secret>().unwrap_err();
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_secret_reads_as_it_is_written(bytes in prop::collection::vec(any::<u8>(), 32..100)) {
+        fn a_secret_parses_as_printed(bytes in prop::collection::vec(any::<u8>(), 32..100)) {
             let secret = Secret::new(&bytes).unwrap();
             let text = format!(" {}\n", secret.to_text().as_str());
             prop_assert_eq!(text.parse::<Secret>(), Ok(secret.clone()));
@@ -149,7 +149,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_secret_or_refused(text in ".{0,200}") {
+        fn parsing_any_text_as_a_secret_does_not_panic(text in ".{0,200}") {
             let _ = text.parse::<Secret>();
         }
     }

@@ -1,4 +1,4 @@
-//! Turns of a node that is driven from here: what is due, what wakes it, and what it keeps.
+//! Turns of a node that the test drives: deadlines, wake-ups, and retained memory.
 
 mod commands;
 mod dead_links;
@@ -6,7 +6,7 @@ mod dead_links;
 use super::*;
 use crate::link::Context;
 use crate::runtime::Placement;
-use crate::runtime::idle::SPARE_LIMIT;
+use crate::runtime::idle_memory::SPARE_LIMIT;
 use crate::runtime::{Builder, Call, CallHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
 use crate::wire::frame::{FrameHeader, Kind};
 use crate::wire::head::{AnswerKind, ResponseHead};
@@ -36,10 +36,9 @@ fn drive(nodes: &mut [PolledNode], handle: &mut CallHandle) -> bool {
     })
 }
 
-/// While both sides look, nothing but memory passes between them: the calls go through though the system is never asked
-/// what has come.
+/// While both sides poll, bytes pass through memory only: calls complete without any call of epoll.
 #[test]
-fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
+fn a_hop_through_rings_needs_no_system_call_while_both_sides_poll() {
     let functions = Functions::new();
     let func = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).unwrap();
     let mut nodes = pair(&functions, LinkKind::Shm);
@@ -50,14 +49,14 @@ fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
     call(&mut nodes, 0);
     for node in &mut nodes {
         assert!(node.event_loop().connections.has_rings());
-        node.event_loop_mut().looking.asked = Time::from_nanos(u64::MAX);
+        node.event_loop_mut().polling.last_epoll = Time::from_nanos(u64::MAX);
     }
     for data in [0, 64, 3 << 20] {
         call(&mut nodes, data);
     }
 }
 
-/// Of a node that got long data once, 64 MiB would never come back.
+/// After long data, 64 MiB were never released.
 #[test]
 fn memory_for_long_data_is_given_back_when_nothing_comes() {
     let functions = Functions::new();
@@ -67,12 +66,12 @@ fn memory_for_long_data_is_given_back_when_nothing_comes() {
     assert!(drive(&mut nodes, &mut handle), "the call hangs");
     let node = nodes[1].event_loop_mut();
     assert!(node.connections.spare.is_held(), "the next call is to use it");
-    assert!(node.next_deadline().is_some(), "somebody must look when it is time");
-    node.looking.events = None;
+    assert!(node.next_deadline().is_some(), "memory has a deadline");
+    node.polling.events = None;
     let soon = node.idle.busy_until.plus(SPARE_LIMIT / 2);
     node.release_memory(soon);
     assert!(node.connections.spare.is_held());
-    // What was read meanwhile counts, and is counted once.
+    // Reads since the last check count once.
     let late = node.idle.busy_until.plus(SPARE_LIMIT);
     node.connections.has_read = true;
     node.release_memory(late);
@@ -82,17 +81,17 @@ fn memory_for_long_data_is_given_back_when_nothing_comes() {
     assert!(!node.connections.spare.is_held());
 }
 
-/// A call without an answer ends when its time is up though nothing comes, however far away the alarm was before: each
-/// sleep had its own limit once, and now none has.
+/// A call without a response ends at its time limit, however far away the alarm was set. Sleeps have no limits of their
+/// own.
 #[test]
-fn the_alarm_is_set_for_the_soonest_deadline_and_again_when_it_has_rung() {
+fn the_alarm_is_set_for_the_soonest_deadline_and_again_after_it_has_expired() {
     let functions = Functions::new();
     let func = functions.func("nothing", |_, _| Ok(())).unwrap();
     let mut nodes = pair(&functions, LinkKind::Tcp);
     let call = |node: &PolledNode, seconds| {
         node.call(Call::new(func).ids(0..2).limit(Duration::from_secs(seconds))).unwrap()
     };
-    // Only the root turns, and never sleeps: the other one does not answer.
+    // Only the root is driven, and never sleeps: the other node does not respond.
     let turn = |nodes: &mut [PolledNode; 2]| {
         nodes[0].progress(Duration::ZERO).unwrap();
         nodes[0].progress(Duration::ZERO).unwrap();
@@ -109,97 +108,100 @@ fn the_alarm_is_set_for_the_soonest_deadline_and_again_when_it_has_rung() {
         nodes[0].progress(Duration::ZERO).unwrap();
         at_once.test().is_some()
     });
-    assert!(ended, "its time is up, and nobody has noticed");
-    assert!(turn(&mut nodes) <= Duration::from_secs(4), "it rings for the others, too");
+    assert!(ended, "its time limit has passed unnoticed");
+    assert!(turn(&mut nodes) <= Duration::from_secs(4), "it expires for the others, too");
     assert!(late.test().is_none() && soon.test().is_none());
 }
 
-/// Whoever turned for the first time in five seconds had the alarm set to ring at once, looked before it could, and was
-/// told with the next turn that a call had ended: five seconds later.
+/// After five seconds without a turn, the alarm was set to expire at once. The poll preceded its expiry, so the end of
+/// the call was found five seconds later.
 #[test]
-fn what_is_due_is_done_in_the_turn_that_comes_after_it() {
+fn an_expired_deadline_is_handled_in_the_next_turn() {
     let functions = Functions::new();
     let func = functions.func("nothing", |_, _| Ok(())).unwrap();
     for link in [LinkKind::Tcp, LinkKind::Shm] {
         let mut nodes = pair(&functions, link);
         let mut first = nodes[0].call(Call::new(func).ids(0..2)).unwrap();
         assert!(drive(&mut nodes, &mut first), "the call hangs");
-        // From here on the other one does not answer.
+        // From here on the other node does not respond.
         let node = &mut nodes[0];
         node.progress(Duration::ZERO).unwrap();
         let limit = Duration::from_millis(1);
         let mut handle = node.call(Call::new(func).ids(0..2).limit(limit)).unwrap();
         node.progress(Duration::ZERO).unwrap();
-        let begun = node.event_loop().ask_time();
-        // Its limit passes, then the time in which the other one may still report.
+        let begun = node.event_loop().now();
+        // First its limit passes, then the time for reports of the other node.
         let reports = limit / 100 + Duration::from_millis(100);
         for due in [limit, limit + reports] {
-            while node.event_loop().ask_time() < begun.plus(due) {
+            while node.event_loop().now() < begun.plus(due) {
                 std::hint::spin_loop();
             }
             node.progress(Duration::ZERO).unwrap();
         }
-        let ended =
-            handle.test().unwrap_or_else(|| panic!("{link:?}: its time is up, and nobody has noticed"));
+        let ended = handle.test().unwrap_or_else(|| panic!("{link:?}: its time limit has passed unnoticed"));
         let failure = ended.unwrap_err().to_string();
         assert!(failure.contains("within 1ms"), "{link:?}: {failure}");
-        // Now and then the alarm is in time, by a microsecond.
-        assert!(node.event_loop().alarm.left().is_some(), "{link:?}: it was left to the alarm");
+        // The alarm may expire a microsecond before the check.
+        assert!(node.event_loop().alarm.left().is_some(), "{link:?}: the alarm handled it");
     }
 }
 
-/// An idle node that looks for ten milliseconds after each message did so after each ring, for ever, and an adaptive
-/// one took the ring for a message that had come late: it looked no more when calls came.
+/// An idle node that polls for ten milliseconds after each message polled after each expired alarm as well. An adaptive
+/// node counted the alarm as a late message, and stopped polling for calls.
 #[test]
-fn that_the_alarm_rings_is_nothing_that_has_come() {
+fn an_expired_alarm_is_not_a_message() {
     let functions = Functions::new();
     for wait in [Wait::Block, Wait::Spin(Duration::from_secs(3600)), Wait::Adaptive] {
         let [node, _other] = &mut pair(&functions, LinkKind::Unix);
         let node = node.event_loop_mut();
-        node.looking.policy = crate::runtime::wait::PollPolicy::new(wait);
-        let learnt = format!("{:?}", node.looking.policy);
-        let now = node.ask_time();
+        node.polling.policy = crate::runtime::wait::PollPolicy::new(wait);
+        let learnt = format!("{:?}", node.polling.policy);
+        let now = node.now();
         node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
-        // It sleeps until then.
+        // It sleeps until the alarm expires.
         node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
-        assert_eq!((node.looking.active, format!("{:?}", node.looking.policy)), (false, learnt), "{wait:?}");
+        assert_eq!(
+            (node.polling.is_active, format!("{:?}", node.polling.policy)),
+            (false, learnt),
+            "{wait:?}"
+        );
     }
 }
 
-/// A node that looks for longer than the alarm is away began to look anew with each ring, and never slept.
+/// If the polling limit exceeded the time to the alarm, polling restarted at each expiry, and the node never slept.
 #[test]
-fn the_alarm_interrupts_a_look_which_then_goes_on() {
+fn the_alarm_interrupts_polling_which_then_continues() {
     let functions = Functions::new();
     for wait in [Wait::Spin(Duration::from_secs(3600)), Wait::Adaptive] {
         let [node, _other] = &mut pair(&functions, LinkKind::Unix);
         let node = node.event_loop_mut();
-        node.looking.policy = crate::runtime::wait::PollPolicy::new(wait);
-        node.looking.active = true;
-        let learnt = format!("{:?}", node.looking.policy);
-        node.looking.looked = Duration::from_micros(1);
-        let now = node.ask_time();
+        node.polling.policy = crate::runtime::wait::PollPolicy::new(wait);
+        node.polling.is_active = true;
+        let learnt = format!("{:?}", node.polling.policy);
+        node.polling.polled_for = Duration::from_micros(1);
+        let now = node.now();
         node.alarm.set(now, now).unwrap();
-        // The first look sees that it has rung.
+        // The first poll finds the expired alarm.
         while node.alarm.left().is_some() {
             std::hint::spin_loop();
         }
         node.turn(Duration::from_secs(5), UNBOUNDED).unwrap();
-        assert!(!node.alarm.rings_by(None), "{wait:?}: nobody has heard it");
-        assert!(node.looking.active && !node.looking.looked.is_zero(), "{wait:?}: it has not looked");
-        assert_eq!(format!("{:?}", node.looking.policy), learnt, "it says nothing about looks");
-        // Of this look no time is left. On a busy machine the alarm may have rung before it.
+        assert!(!node.alarm.expires_by(None), "{wait:?}: its expiry is unnoticed");
+        assert!(node.polling.is_active && !node.polling.polled_for.is_zero(), "{wait:?}: it has not polled");
+        assert_eq!(format!("{:?}", node.polling.policy), learnt, "the policy ignores an expired alarm");
+        // No polling time is left. On a busy machine the alarm may have expired earlier.
         let slept = (0..1000).any(|_| {
-            (node.looking.active, node.looking.looked) = (true, Duration::from_secs(3600));
-            let now = node.ask_time();
+            (node.polling.is_active, node.polling.polled_for) = (true, Duration::from_secs(3600));
+            let now = node.now();
             node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
             node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
-            !node.looking.active && node.looking.looked.is_zero()
+            !node.polling.is_active && node.polling.polled_for.is_zero()
         });
-        assert!(slept, "{wait:?}: it looks anew");
+        assert!(slept, "{wait:?}: it polls again");
     }
 }
 
-/// A node with nothing to do must sleep, not turn: thousands of them share a machine with the work.
+/// An idle node must sleep: thousands of them share a machine with working processes.
 #[test]
 fn an_idle_node_sleeps_as_long_as_it_may() {
     let functions = Functions::new();
@@ -227,7 +229,7 @@ fn an_idle_node_sleeps_as_long_as_it_may() {
     }
 }
 
-/// Awaits every answer, whole.
+/// Awaits every response, complete.
 struct AwaitsAll;
 
 impl Context for AwaitsAll {
@@ -244,8 +246,8 @@ impl Context for AwaitsAll {
     }
 }
 
-/// Of a reply that had come in part when its call was cancelled, the beginning stayed as long as the link: its sender
-/// sends nothing more of it.
+/// When a call was cancelled, the received part of its reply stayed as long as the link: its sender sends no more of
+/// it.
 #[test]
 fn a_cancelled_call_leaves_nothing_of_its_reply() {
     let functions = Functions::new();

@@ -1,4 +1,4 @@
-//! Which thread runs a function, and how many threads there are.
+//! The thread that runs a function, and the number of threads.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn each_function_runs_where_it_is_placed() {
     let functions = Functions::new();
     let funcs = [("default", Placement::Default), ("inline", Placement::Inline), ("io", at("io"))]
         .map(|(name, placement)| names_its_thread(&functions, placement, name));
-    // Twice in turn, so that each is looked up anew.
+    // Twice in turn, so that each is looked up again.
     let threads = ["gpc-7", "gpc-7", "gpc-7-io-0"].into_iter().cycle();
     let node = Node::builder(7).functions(&functions).executor("io", 1).start().unwrap();
     for (func, name) in funcs.into_iter().cycle().zip(threads).take(6) {

@@ -1,4 +1,4 @@
-//! What may be registered, and what the node learns of a function before a call begins.
+//! Rules for registering functions, and what the node knows about a function before a call.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn names_that_meet_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_registered_or_called_is_said_clearly() {
+fn errors_name_the_function_and_the_reason() {
     let functions = Functions::new();
     functions.callback("merge", |_, _, _| Ok(())).unwrap();
     let twice = functions.func("merge", |_, _| Ok(())).unwrap_err();
@@ -87,7 +87,7 @@ fn func_and_callback_have_the_classes_of_their_own_places() {
     assert_eq!(of_call(func, Some(callback), false), Ok((1, 2)));
     assert_eq!(of_call(phased, None, false), Ok((3, 3)), "it merges where it runs");
     assert_eq!(of_call(phased, Some(callback), false), Err(FunctionsError::MergesItself("phased".into())));
-    // Who only watches need not have func, unless func merges.
+    // A caller that only watches need not have func, unless func merges.
     let (unknown, other) = (FuncHandle::named("unknown"), FuncHandle::phased("unknown"));
     assert_eq!(of_call(unknown, Some(callback), true), Ok((0, 2)));
     assert_eq!(of_call(unknown, None, false), Err(FunctionsError::Unknown(unknown.number())));
@@ -126,20 +126,20 @@ fn a_function_merges_in_list_order_until_it_is_declared_commutative() {
 #[test]
 fn a_function_takes_the_fast_path_where_it_may_run_at_once() {
     let all = Functions::new();
-    let spot = |functions: &Functions, name: &str| {
+    let inline = |functions: &Functions, name: &str| {
         functions.func(name, |_, _| Ok(())).unwrap();
-        all.entry(number(name)).unwrap().spot
+        all.entry(number(name)).unwrap().inline
     };
-    assert_eq!(spot(&all, "default"), Spot::Here);
-    assert_eq!(spot(&all.at(Placement::Inline), "inline"), Spot::Anywhere);
-    assert_eq!(spot(&all.at(Placement::Executor("io".into())), "elsewhere"), Spot::No);
+    assert_eq!(inline(&all, "default"), Inline::OnDrivingThread);
+    assert_eq!(inline(&all.at(Placement::Inline), "inline"), Inline::Always);
+    assert_eq!(inline(&all.at(Placement::Executor("io".into())), "elsewhere"), Inline::Never);
     for access in [Access::Proved, Access::Listed, Access::Ids(gpc_trees::IdList::range(0..3))] {
         let name = format!("{access:?}");
-        assert_eq!(spot(&all.access(access).at(Placement::Inline), &name), Spot::No);
+        assert_eq!(inline(&all.access(access).at(Placement::Inline), &name), Inline::Never);
     }
     all.deferring("later", |_, _| {}).unwrap();
     all.callback("merges", |_, _, _| Ok(())).unwrap();
     all.phased("both", |_, _, _| Ok(())).unwrap();
-    let spots = ["later", "merges", "both"].map(|name| all.entry(number(name)).unwrap().spot);
-    assert_eq!(spots, [Spot::No, Spot::No, Spot::Here]);
+    let inlines = ["later", "merges", "both"].map(|name| all.entry(number(name)).unwrap().inline);
+    assert_eq!(inlines, [Inline::Never, Inline::Never, Inline::OnDrivingThread]);
 }

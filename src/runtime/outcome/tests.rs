@@ -1,4 +1,4 @@
-//! What an outcome tells of replies and reports that are made by hand.
+//! Outcomes of hand-made replies and reports.
 
 use super::*;
 use crate::wire::level::{Leveled, aggregate, level0};
@@ -37,6 +37,7 @@ fn cause(id: Id, message: &str) -> Cause {
         code: 0,
         message: message.into(),
         detail: Vec::new(),
+        straggler: None,
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a node and its program share: the connections over the program's network, and what has happened on them.
+//! State that a node shares with the network of its program: connections, and their events.
 //!
-//! The program delivers on threads of its own; the node's event loop takes the news, reads, and alone sends. No lock is
+//! The program delivers messages on its own threads. Only the event loop takes events, reads, and sends. No lock is
 //! held while a message is sent, since the network may deliver to another node on the same thread.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,20 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use gpc_trees::Id;
 
-use super::connection::{Connection, End, NOT_HERE, News, REASON_MAX};
+use super::connection::{Connection, End, NO_CONNECTION, REASON_MAX, Readiness};
 use super::network::{MESSAGE_MIN, Network, NotSent};
 use super::port::{HostPort, NotDelivered, Receives};
 use super::record::{HEADER, Kind, Record};
 
-/// Maximum number of connections with one peer: one that stands, those that are being opened or replaced, and spare
-/// ones.
+/// Maximum number of connections with one peer: the link, connections being opened or replaced, and a margin.
 const CONNECTIONS_MAX: usize = 8;
 
-/// Maximum number of ends that wait for room in the network. An end that is dropped is sent again when the peer uses
-/// its connection.
-const FAREWELLS_MAX: usize = 1024;
+/// Maximum number of end messages that wait for room in the network. A dropped one is sent again when the peer uses its
+/// connection.
+const END_MESSAGES_MAX: usize = 1024;
 
-/// Name of a connection.
+/// Identity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
     pub(crate) peer: Id,
@@ -38,25 +37,25 @@ impl Key {
     }
 }
 
-/// News of a connection for the event loop.
+/// An event of a connection, for the event loop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
-    /// The number by which the event loop knows the connection.
+pub(crate) struct ConnectionEvent {
+    /// Token of the connection in the event loop.
     pub(crate) token: usize,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) ended: bool,
 }
 
-/// A connection, and what the event loop has not heard about it.
+/// A connection, and the events that the event loop has not taken.
 #[derive(Debug)]
 struct Entry {
     connection: Connection,
-    /// `None` until the event loop has named it.
+    /// `None` until the event loop has set it.
     token: Option<usize>,
-    news: News,
-    /// Whether it is among those with news.
-    noted: bool,
+    readiness: Readiness,
+    /// Whether it is in the queue of changed connections.
+    changed: bool,
 }
 
 /// See the [module](self).
@@ -71,70 +70,71 @@ pub(crate) struct Inbound {
 #[derive(Debug)]
 struct State {
     connections: BTreeMap<Key, Entry>,
-    /// Connections that peers have opened, and the event loop has not accepted.
-    fresh: VecDeque<Key>,
-    /// Connections with news.
-    noted: Vec<Key>,
-    /// Ends of connections that this node does not have, or has closed.
-    farewells: VecDeque<Farewell>,
-    /// The number of the next connection that is opened here.
+    /// Connections of peers that the event loop has not accepted.
+    unaccepted: VecDeque<Key>,
+    /// Connections with events.
+    changed: Vec<Key>,
+    /// End messages to send, also for connections that this node does not have.
+    end_messages: VecDeque<EndMessage>,
+    /// Number of the next connection opened here.
     next: u64,
     /// Whether the node has ended.
     ended: bool,
 }
 
-/// The end of a connection, for the peer.
+/// An end message for the peer.
 #[derive(Debug)]
-struct Farewell {
+struct EndMessage {
     key: Key,
     sequence: u32,
-    /// What this side has found wrong.
+    /// The protocol error that this side found; empty after a regular end.
     why: String,
 }
 
 impl State {
-    fn note(&mut self, key: Key, news: News) {
+    fn note_change(&mut self, key: Key, readiness: Readiness) {
         let Some(entry) = self.connections.get_mut(&key) else { return };
-        entry.news.readable |= news.readable;
-        entry.news.writable |= news.writable;
-        if (entry.news.readable || entry.news.writable) && !std::mem::replace(&mut entry.noted, true) {
-            self.noted.push(key);
+        entry.readiness.readable |= readiness.readable;
+        entry.readiness.writable |= readiness.writable;
+        if (entry.readiness.readable || entry.readiness.writable)
+            && !std::mem::replace(&mut entry.changed, true)
+        {
+            self.changed.push(key);
         }
     }
 
     fn insert(&mut self, key: Key) -> &mut Entry {
-        let (connection, news) = (Connection::new(), News::default());
-        self.connections.entry(key).or_insert(Entry { connection, token: None, news, noted: false })
+        let (connection, readiness) = (Connection::new(), Readiness::default());
+        self.connections.entry(key).or_insert(Entry { connection, token: None, readiness, changed: false })
     }
 
-    /// A message has come on a connection that this node does not have: it opens one, or the peer is told that there is
-    /// none.
-    fn meet(&mut self, key: Key, record: Record) {
+    /// Handles a message of an unknown connection: accepts the connection, or sends an end message.
+    fn handle_unknown(&mut self, key: Key, record: Record) {
         let opens = record.kind == Kind::Bytes && record.sequence == 0 && !key.opened_here;
-        if opens && self.all_of(key.peer).len() < CONNECTIONS_MAX {
+        if opens && self.keys_of(key.peer).len() < CONNECTIONS_MAX {
             self.insert(key);
-            self.fresh.push_back(key);
+            self.unaccepted.push_back(key);
         } else if record.kind != Kind::End {
-            self.say_farewell(Farewell { key, sequence: NOT_HERE, why: String::new() });
+            self.queue_end(EndMessage { key, sequence: NO_CONNECTION, why: String::new() });
         }
     }
 
-    fn all_of(&self, peer: Id) -> Vec<Key> {
+    fn keys_of(&self, peer: Id) -> Vec<Key> {
         let first = Key { peer, opened_here: false, number: 0 };
         let last = Key { peer, opened_here: true, number: u64::MAX };
         self.connections.range(first..=last).map(|(key, _)| *key).collect()
     }
 
-    fn say_farewell(&mut self, farewell: Farewell) {
-        if self.farewells.len() < FAREWELLS_MAX {
-            self.farewells.push_back(farewell);
+    fn queue_end(&mut self, end_message: EndMessage) {
+        if self.end_messages.len() < END_MESSAGES_MAX {
+            self.end_messages.push_back(end_message);
         }
     }
 }
 
 impl Inbound {
-    /// Begins to use a network. `first` is the number of the first connection that is opened here; another run of the
-    /// id begins elsewhere.
+    /// Attaches a node to a network. Connections opened here are numbered from `first`, which differs for each run of
+    /// the id.
     ///
     /// # Errors
     /// If the messages of the network are too short.
@@ -153,9 +153,9 @@ impl Inbound {
         }
         let state = State {
             connections: BTreeMap::new(),
-            fresh: VecDeque::new(),
-            noted: Vec::new(),
-            farewells: VecDeque::new(),
+            unaccepted: VecDeque::new(),
+            changed: Vec::new(),
+            end_messages: VecDeque::new(),
             next: first,
             ended: false,
         };
@@ -181,11 +181,11 @@ impl Receives for Inbound {
             return Err(NotDelivered::Ended);
         }
         if !state.connections.contains_key(&key) {
-            state.meet(key, record);
+            state.handle_unknown(key, record);
         }
         if let Some(entry) = state.connections.get_mut(&key) {
-            let news = entry.connection.came(record, payload);
-            state.note(key, news);
+            let readiness = entry.connection.receive(record, payload);
+            state.note_change(key, readiness);
         }
         drop(state);
         (self.wake)();
@@ -195,21 +195,21 @@ impl Receives for Inbound {
     fn peer_lost(&self, peer: Id, why: &str) {
         let mut state = self.state();
         let shown: String = why.chars().take(REASON_MAX).collect();
-        for key in state.all_of(peer) {
+        for key in state.keys_of(peer) {
             let Some(entry) = state.connections.get_mut(&key) else { continue };
             let why = format!("the program's network has lost the peer: {shown}");
-            let news = entry.connection.end_with(End::Lost(why));
-            state.note(key, news);
+            let readiness = entry.connection.end_with(End::Lost(why));
+            state.note_change(key, readiness);
         }
-        state.farewells.retain(|farewell| farewell.key.peer != peer);
+        state.end_messages.retain(|end_message| end_message.key.peer != peer);
         drop(state);
         (self.wake)();
     }
 
     fn writable(&self, peer: Id) {
         let mut state = self.state();
-        for key in state.all_of(peer) {
-            state.note(key, News { readable: false, writable: true });
+        for key in state.keys_of(peer) {
+            state.note_change(key, Readiness { readable: false, writable: true });
         }
         drop(state);
         (self.wake)();
@@ -217,7 +217,7 @@ impl Receives for Inbound {
 }
 
 impl Inbound {
-    /// Begins a connection to a peer.
+    /// Opens a connection to a peer.
     pub(super) fn open(&self, peer: Id) -> Key {
         let mut state = self.state();
         let key = Key { peer, opened_here: true, number: state.next };
@@ -226,45 +226,50 @@ impl Inbound {
         key
     }
 
-    /// The next connection that a peer has opened.
+    /// Accepts the next connection that a peer has opened.
     pub(super) fn accept(&self) -> Option<Key> {
-        self.state().fresh.pop_front()
+        self.state().unaccepted.pop_front()
     }
 
-    /// What has happened since this was last asked.
-    pub(crate) fn news(&self) -> Vec<Told> {
+    /// Takes the events since the last call.
+    pub(crate) fn take_events(&self) -> Vec<ConnectionEvent> {
         let mut state = self.state();
-        let mut told = Vec::with_capacity(state.noted.len());
-        let State { connections, noted, .. } = &mut *state;
-        noted.retain(|key| {
+        let mut events = Vec::with_capacity(state.changed.len());
+        let State { connections, changed, .. } = &mut *state;
+        changed.retain(|key| {
             let Some(entry) = connections.get_mut(key) else { return false };
-            // One that is not accepted yet keeps its news.
+            // A connection that is not accepted yet keeps its events.
             let Some(token) = entry.token else { return true };
-            let News { readable, writable } = std::mem::take(&mut entry.news);
-            entry.noted = false;
-            told.push(Told { token, readable, writable, ended: entry.connection.end().is_some() });
+            let Readiness { readable, writable } = std::mem::take(&mut entry.readiness);
+            entry.changed = false;
+            events.push(ConnectionEvent {
+                token,
+                readable,
+                writable,
+                ended: entry.connection.end().is_some(),
+            });
             false
         });
-        told
+        events
     }
 
-    /// Sends the ends that wait, as far as the network takes them.
-    pub(crate) fn say_farewells(&self) {
-        // Bounded by those that wait now.
-        let waiting = self.state().farewells.len();
+    /// Sends waiting end messages, as far as the network takes them.
+    pub(crate) fn send_ends(&self) {
+        // Bounded by the number that waits now.
+        let waiting = self.state().end_messages.len();
         for _ in 0..waiting {
-            let Some(farewell) = self.state().farewells.pop_front() else { return };
-            let Farewell { key, sequence, why } = &farewell;
+            let Some(end_message) = self.state().end_messages.pop_front() else { return };
+            let EndMessage { key, sequence, why } = &end_message;
             let header = key.record(Kind::End, *sequence).emit();
             let why = &why.as_bytes()[..why.len().min(self.network.0.message_max() - HEADER)];
             if self.send(key.peer, &[IoSlice::new(&header), IoSlice::new(why)]) == Err(NotSent::WouldBlock) {
-                self.state().say_farewell(farewell);
+                self.state().queue_end(end_message);
             }
         }
     }
 
-    /// Names a connection, as the event loop knows it from now on.
-    pub(crate) fn name(&self, key: Key, token: usize) {
+    /// Sets the token of a connection in the event loop.
+    pub(crate) fn set_token(&self, key: Key, token: usize) {
         if let Some(entry) = self.state().connections.get_mut(&key) {
             entry.token = Some(token);
         }
@@ -275,7 +280,7 @@ impl Inbound {
         self.state().connections.get_mut(&key).map(|entry| answer(&mut entry.connection))
     }
 
-    /// Takes a connection out, and tells the peer unless it knows.
+    /// Removes a connection; sends an end message unless the peer knows the end.
     pub(crate) fn close(&self, key: Key) {
         let Some(mut entry) = self.state().connections.remove(&key) else { return };
         let why = match entry.connection.end() {
@@ -283,15 +288,15 @@ impl Inbound {
             Some(End::Broken(why)) => why.clone(),
             Some(End::Closed | End::Lost(_)) => return,
         };
-        self.state().say_farewell(Farewell { key, sequence: entry.connection.sends(0), why });
-        self.say_farewells();
+        self.state().queue_end(EndMessage { key, sequence: entry.connection.next_message(0), why });
+        self.send_ends();
     }
 
-    /// The node has ended: nothing is delivered any more.
+    /// Ends the node: later messages are rejected.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
-        state.fresh.clear();
+        state.unaccepted.clear();
         let left: Vec<Key> = state.connections.keys().copied().collect();
         drop(state);
         left.into_iter().for_each(|key| self.close(key));

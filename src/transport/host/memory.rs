@@ -1,4 +1,4 @@
-//! The network between nodes of one process: messages go from one to the other in memory.
+//! A network between nodes of one process, in memory.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -30,7 +30,7 @@ use super::port::HostPort;
 #[derive(Clone, Default, Debug)]
 pub struct MemoryNetwork(Arc<Mutex<BTreeMap<Id, HostPort>>>);
 
-/// The place of one node in a [`MemoryNetwork`].
+/// One node's access to a [`MemoryNetwork`].
 #[derive(Debug)]
 pub(crate) struct MemoryPlace {
     me: Id,
@@ -58,7 +58,7 @@ impl HostNetwork for MemoryPlace {
         port.deliver(self.me, &message).map_err(|error| lost(&format!("takes no message: {error}")))
     }
 
-    /// A later node of the same id takes the place of the former one.
+    /// A later node of the same id replaces the former one.
     fn starts(&self, port: HostPort) {
         self.network.0.lock().unwrap_or_else(PoisonError::into_inner).insert(self.me, port);
     }

@@ -1,5 +1,5 @@
-//! The network of the program that a node is part of, in place of sockets: the program sends and delivers messages, and
-//! says who is lost.
+//! Transport over the network of the program, in place of sockets: the program sends and delivers messages, and reports
+//! lost peers.
 //!
 //! [`HostNetwork`] is what the program implements, and [`HostPort`] what it calls. Links see a [`HostSocket`]: messages
 //! carry the bytes of connections, so hellos, credit and windows are those of all links. [`MemoryNetwork`] is such a
@@ -13,7 +13,7 @@ mod port;
 mod record;
 mod socket;
 
-pub(crate) use inbound::{Inbound, Told};
+pub(crate) use inbound::{ConnectionEvent, Inbound};
 pub use memory::MemoryNetwork;
 pub(crate) use network::Network;
 pub use network::{HostNetwork, NotSent};

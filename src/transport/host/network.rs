@@ -1,4 +1,4 @@
-//! What the program does for a node whose messages go over the program's own network.
+//! The interface that a program implements to carry messages of its nodes over its own network.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use gpc_trees::Id;
 
 use super::port::HostPort;
 
-/// Shortest longest message that a network may have, bytes: the header, and enough for progress.
+/// Minimum of [`message_max`](HostNetwork::message_max), bytes: the header, and enough for progress.
 pub(crate) const MESSAGE_MIN: usize = 64;
 
 /// A network that the program of a node already has, such as its active messages or MPI: it carries messages between
@@ -15,8 +15,8 @@ pub(crate) const MESSAGE_MIN: usize = 64;
 ///
 /// The node splits its traffic into messages of at most [`message_max`](Self::message_max) bytes, and passes them to
 /// [`send`](Self::send). At the other side the program passes each message to [`HostPort::deliver`]. The network keeps
-/// the messages of each pair of ids in order, and loses none unless it reports [`HostPort::peer_lost`]. It says
-/// truly which id has sent a message: no link over it is proved or encrypted, whatever
+/// the messages of each pair of ids in order, and loses none unless it reports [`HostPort::peer_lost`]. It must report
+/// the true sender of each message: links over it are neither authenticated nor encrypted, whatever
 /// [secret](crate::Builder::secret) there is.
 ///
 /// A whole network, over the channels of the standard library:
@@ -51,15 +51,15 @@ pub(crate) const MESSAGE_MIN: usize = 64;
 ///     reply.data = vec![request.me() as u8];
 ///     Ok(())
 /// })?;
-/// let (to, come): (Vec<_>, Vec<_>) = (0..3).map(|_| channel()).unzip();
+/// let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| channel()).unzip();
 /// let mut nodes = Vec::new();
-/// for (me, come) in (0..).zip(come) {
-///     let network = Arc::new(Channels { me, to: to.clone(), port: OnceLock::new() });
+/// for (me, receiver) in (0..).zip(receivers) {
+///     let network = Arc::new(Channels { me, to: senders.clone(), port: OnceLock::new() });
 ///     let peers = Peers::from(AddressRow::host(0..3));
 ///     nodes.push(Node::builder(me).functions(&functions).peers(peers).host(network.clone()).start()?);
 ///     std::thread::spawn(move || {
 ///         let port = network.port.get().expect("the node has started");
-///         while let Ok((from, message)) = come.recv() {
+///         while let Ok((from, message)) = receiver.recv() {
 ///             // An error means that the node has ended.
 ///             if port.deliver(from, &message).is_err() {
 ///                 break;
@@ -104,7 +104,7 @@ pub enum NotSent {
     Lost(String),
 }
 
-/// A network, in a struct that is printed.
+/// A network in a struct that implements `Debug`.
 #[derive(Clone)]
 pub(crate) struct Network(pub(crate) Arc<dyn HostNetwork>);
 

@@ -1,28 +1,28 @@
-//! Where the program delivers the messages of its network.
+//! The port to which a program delivers the messages of its network.
 
 use std::fmt;
 use std::sync::Weak;
 
 use gpc_trees::Id;
 
-/// The side of a node to which the program [delivers](Self::deliver) the messages of its
-/// [network](super::HostNetwork). Clones are of the same node. Any thread may use it, also while it
-/// [sends](super::HostNetwork::send) for another node. No method waits.
+/// The port of a node to which the program [delivers](Self::deliver) the messages of its [network](super::HostNetwork).
+/// Clones are ports of the same node. Any thread may use it, also while it [sends](super::HostNetwork::send) for
+/// another node. No method waits.
 #[derive(Clone)]
 pub struct HostPort {
     me: Id,
     node: Weak<dyn Receives>,
 }
 
-/// What a node does with what the program tells it.
+/// Receiver of the program's messages and reports.
 pub(super) trait Receives: Send + Sync {
-    /// A message has come from a peer.
+    /// Handles a message of a peer.
     fn deliver(&self, from: Id, message: &[u8]) -> Result<(), NotDelivered>;
 
-    /// A peer is lost, with all connections.
+    /// Handles the loss of a peer and all of its connections.
     fn peer_lost(&self, peer: Id, why: &str);
 
-    /// There is room in the network for messages to a peer.
+    /// Handles room in the network for messages to a peer.
     fn writable(&self, peer: Id);
 }
 
@@ -39,8 +39,8 @@ pub enum NotDelivered {
     /// The node has ended.
     #[error("the node has ended")]
     Ended,
-    /// The bytes are no message of a node. Nothing has changed.
-    #[error("what came from id {from} is no message of a node: {why}")]
+    /// The bytes are not a valid message. Nothing has changed.
+    #[error("invalid message from id {from}: {why}")]
     NoMessage {
         /// The id that the network names as the sender.
         from: Id,
@@ -59,9 +59,9 @@ impl HostPort {
         self.me
     }
 
-    /// Delivers a whole message from a peer: the bytes that [`send`](super::HostNetwork::send) got there. They are
-    /// copied. What waits here for the node is bounded, since a peer sends no more than it was told to; the link of one
-    /// that does is closed.
+    /// Delivers a complete message of a peer: the bytes that [`send`](super::HostNetwork::send) got there. They are
+    /// copied. The bytes that wait here are bounded, since each peer has a limit; a peer that exceeds it loses its
+    /// link.
     ///
     /// # Errors
     /// [`NotDelivered`].

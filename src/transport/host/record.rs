@@ -16,7 +16,7 @@ const OPENED_BY_RECEIVER: u8 = 1;
 pub(crate) enum Kind {
     /// The next bytes of a connection. The first of these opens it.
     Bytes = 1,
-    /// How many bytes the other side may have sent in all, as a `u64`.
+    /// Number of bytes that the peer may have sent in all, as a `u64`.
     Room = 2,
     /// The end of a connection.
     End = 3,
@@ -28,13 +28,13 @@ pub(crate) struct Record {
     pub(crate) kind: Kind,
     /// Whether the receiver of the message has opened the connection.
     pub(crate) opened_by_receiver: bool,
-    /// How many messages its sender has sent on the connection before.
+    /// Number of messages that the sender has sent on the connection before.
     pub(crate) sequence: u32,
-    /// Number of the connection, which its opener has given to no other one.
+    /// Number of the connection, unique for its opener.
     pub(crate) connection: u64,
 }
 
-/// Why bytes are no message of a node.
+/// Why bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum RecordError {
     #[error("a message of {0} bytes is shorter than the header of {HEADER}")]

@@ -1,4 +1,4 @@
-//! A connection over the network of the program, as a link uses it.
+//! The socket interface of a connection over the network of the program.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -15,17 +15,17 @@ use super::record::{HEADER, Kind};
 use crate::link::peering::{Source as PeerAddress, Transport as Between};
 use crate::transport::byte_stream::{ByteStream, SharedMemory};
 
-/// Parts of one message: the header, and what one gather write has.
+/// Number of parts of one message: the header, and those of one gather write.
 const PARTS: usize = 17;
 
-/// See the module. Its drop tells the peer that the connection has ended.
+/// A connection over the network of the program. Its drop sends an end message.
 #[derive(Debug)]
 pub(crate) struct HostSocket {
     inbound: Arc<Inbound>,
     key: Key,
     message_max: usize,
-    /// How many bytes the peer may have sent, if the network has not taken that message yet.
-    owed: Option<u64>,
+    /// The limit to announce to the peer, until the network takes the message.
+    unsent_grant: Option<u64>,
 }
 
 impl HostSocket {
@@ -41,12 +41,12 @@ impl HostSocket {
 
     fn new(inbound: &Arc<Inbound>, key: Key) -> HostSocket {
         let message_max = inbound.network.0.message_max();
-        HostSocket { inbound: inbound.clone(), key, message_max, owed: None }
+        HostSocket { inbound: inbound.clone(), key, message_max, unsent_grant: None }
     }
 
     fn send(&self, kind: Kind, parts: &[IoSlice<'_>]) -> io::Result<()> {
         let bytes = if kind == Kind::Bytes { parts.iter().map(|part| part.len()).sum() } else { 0 };
-        let sequence = self.inbound.with(self.key, |connection| connection.sends(bytes)).unwrap_or(0);
+        let sequence = self.inbound.with(self.key, |connection| connection.next_message(bytes)).unwrap_or(0);
         let header = self.key.record(kind, sequence).emit();
         let mut message: SmallVec<[IoSlice<'_>; PARTS]> = SmallVec::new();
         message.push(IoSlice::new(&header));
@@ -54,18 +54,18 @@ impl HostSocket {
         match self.inbound.send(self.key.peer, &message) {
             Ok(()) => Ok(()),
             Err(NotSent::WouldBlock) => {
-                self.inbound.with(self.key, |connection| connection.not_sent(bytes));
+                self.inbound.with(self.key, |connection| connection.revert_message(bytes));
                 Err(io::ErrorKind::WouldBlock.into())
             }
             Err(NotSent::Lost(why)) => Err(io::Error::other(format!("the program's network: {why}"))),
         }
     }
 
-    /// Tells the peer how far it may go on, if that is news enough.
+    /// Announces a new limit to the peer, if it is high enough.
     fn grant(&mut self) {
-        let news = self.inbound.with(self.key, |connection| connection.grant()).flatten();
-        self.owed = news.or(self.owed);
-        // What the network does not take now is held, and sent when it does; an error is found by the next write.
+        let grant = self.inbound.with(self.key, |connection| connection.grant()).flatten();
+        self.unsent_grant = grant.or(self.unsent_grant);
+        // If the network does not take it now, it is sent later. The next write returns an error, if there is one.
         let _ = self.flush();
     }
 }
@@ -90,7 +90,7 @@ impl ByteStream for HostSocket {
     }
 
     fn set_token(&mut self, token: usize) {
-        self.inbound.name(self.key, token);
+        self.inbound.set_token(self.key, token);
     }
 
     fn is_ended(&self) -> bool {
@@ -101,7 +101,7 @@ impl ByteStream for HostSocket {
         (Between::Host(self.key.peer), None)
     }
 
-    fn whence(&self) -> String {
+    fn peer_name(&self) -> String {
         format!("id {} over the program's network", self.key.peer)
     }
 
@@ -111,8 +111,8 @@ impl ByteStream for HostSocket {
 
     fn prepare_for_bulk(&self, _segment: usize) {}
 
-    fn is_holding(&self) -> bool {
-        self.owed.is_some()
+    fn has_unsent_bytes(&self) -> bool {
+        self.unsent_grant.is_some()
     }
 
     fn release_spare_memory(&mut self) {
@@ -127,7 +127,7 @@ impl Read for HostSocket {
         self.read_vectored(&mut [IoSliceMut::new(buffer)])
     }
 
-    /// Whoever gets less than there is room for has all that has come.
+    /// A read that does not fill the buffer has read all received bytes.
     fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let wants = parts.iter().any(|part| !part.is_empty());
         let read = self.inbound.with(self.key, |connection| {
@@ -150,7 +150,7 @@ impl Write for HostSocket {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Sends as much as one message may have.
+    /// Sends at most one message.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.flush()?;
         let room = self.inbound.with(self.key, |connection| connection.room()).unwrap_or(0);
@@ -171,11 +171,11 @@ impl Write for HostSocket {
         Ok(message.iter().map(|part| part.len()).sum())
     }
 
-    /// Sends what the network has not taken: how far the peer may go on.
+    /// Sends the limit that the network has not taken yet.
     fn flush(&mut self) -> io::Result<()> {
-        if let Some(permitted) = self.owed {
-            self.send(Kind::Room, &[IoSlice::new(&permitted.to_le_bytes())])?;
-            self.owed = None;
+        if let Some(receive_limit) = self.unsent_grant {
+            self.send(Kind::Room, &[IoSlice::new(&receive_limit.to_le_bytes())])?;
+            self.unsent_grant = None;
         }
         Ok(())
     }

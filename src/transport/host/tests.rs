@@ -11,7 +11,7 @@ use super::record::{HEADER, Kind, Record};
 use super::{HostNetwork, HostPort, HostSocket, Inbound, Network, NotDelivered, NotSent};
 use crate::transport::ByteStream as _;
 
-/// A network that keeps what it takes, and takes nothing while it is full.
+/// A network that stores messages, and rejects them while it is full.
 #[derive(Default)]
 struct Kept {
     messages: Mutex<Vec<(Id, Vec<u8>)>>,
@@ -65,7 +65,7 @@ impl Side {
         std::mem::take(&mut self.network.messages.lock().unwrap())
     }
 
-    /// Delivers what this side has sent to the other one.
+    /// Delivers the messages of this side to the other one.
     fn carry_to(&self, other: &Side) {
         for (to, message) in self.take() {
             assert_eq!(to, other.port.id());
@@ -95,25 +95,25 @@ fn bytes_pass_in_messages_of_the_length_that_the_network_takes() {
     one.carry_to(&two);
     let mut there = HostSocket::accept(&two.inbound).unwrap();
     assert!(
-        HostSocket::accept(&two.inbound).is_none() && two.inbound.news().is_empty(),
+        HostSocket::accept(&two.inbound).is_none() && two.inbound.take_events().is_empty(),
         "it has no name yet"
     );
     there.set_token(9);
-    let told = two.inbound.news();
+    let told = two.inbound.take_events();
     assert_eq!((told.len(), told[0].token, told[0].readable, told[0].ended), (1, 9, true, false));
     let all = read(&mut there, 1000).unwrap();
     assert_eq!((all.len(), &all[..7], all[48]), (49, &b"hello x"[..], b'!'));
     assert_eq!(read(&mut there, 1), Err(ErrorKind::WouldBlock));
     there.write_all(b"back").unwrap();
     two.carry_to(&one);
-    assert_eq!(one.inbound.news()[0].token, 7);
+    assert_eq!(one.inbound.take_events()[0].token, 7);
     assert_eq!(read(&mut here, 3).unwrap(), b"bac");
     assert_eq!(read(&mut here, 3).unwrap(), b"k");
     assert!(one.wakes.load(Ordering::SeqCst) == 1 && two.wakes.load(Ordering::SeqCst) == 2);
 }
 
 #[test]
-fn the_end_of_one_side_is_that_of_the_other_behind_what_was_sent() {
+fn the_end_of_one_side_follows_its_bytes_at_the_other() {
     let (one, two) = (Side::new(1, 64), Side::new(2, 64));
     let mut here = HostSocket::open(&one.inbound, 2);
     here.write_all(b"last").unwrap();
@@ -127,7 +127,7 @@ fn the_end_of_one_side_is_that_of_the_other_behind_what_was_sent() {
 }
 
 #[test]
-fn who_may_send_no_more_waits_and_is_told_of_room() {
+fn a_sender_without_room_waits_and_is_notified_of_room() {
     let (one, two) = (Side::new(1, 1 << 20), Side::new(2, 1 << 20));
     let mut here = HostSocket::open(&one.inbound, 2);
     here.set_token(7);
@@ -139,18 +139,18 @@ fn who_may_send_no_more_waits_and_is_told_of_room() {
     let mut there = HostSocket::accept(&two.inbound).unwrap();
     read(&mut there, WINDOW as usize / 2 - 1).unwrap();
     assert!(two.take().is_empty(), "less than half a window is no news");
-    // The network has no room for the news, which is sent when it has.
+    // The network has no room for the limit, which is sent when it has.
     two.network.full.store(true, Ordering::SeqCst);
     read(&mut there, 1).unwrap();
-    assert!(there.is_holding() && there.flush().is_err());
+    assert!(there.has_unsent_bytes() && there.flush().is_err());
     two.network.full.store(false, Ordering::SeqCst);
     there.set_token(9);
-    two.inbound.news();
+    two.inbound.take_events();
     two.port.writable(1);
-    assert!(two.inbound.news()[0].writable);
+    assert!(two.inbound.take_events()[0].writable);
     there.flush().unwrap();
     two.carry_to(&one);
-    assert!(!there.is_holding() && one.inbound.news()[0].writable && here.has_room());
+    assert!(!there.has_unsent_bytes() && one.inbound.take_events()[0].writable && here.has_room());
     assert_eq!(here.write(&long).unwrap() as u64, WINDOW / 2);
 }
 
@@ -166,9 +166,9 @@ fn a_network_without_room_takes_nothing_and_no_number_is_lost() {
     assert_eq!(read(&mut HostSocket::accept(&two.inbound).unwrap(), 9).unwrap(), b"b");
 }
 
-/// A process that starts again knows none of the connections of the one before it.
+/// A restarted process has none of the connections of its predecessor.
 #[test]
-fn who_uses_a_connection_that_is_not_there_is_told() {
+fn a_message_of_an_unknown_connection_gets_an_end_message() {
     let (one, two) = (Side::new(1, 64), Side::new(2, 64));
     let mut here = HostSocket::open(&one.inbound, 2);
     here.write_all(b"to the first run").unwrap();
@@ -177,25 +177,25 @@ fn who_uses_a_connection_that_is_not_there_is_told() {
     here.write_all(b"to the second run").unwrap();
     one.carry_to(&again);
     assert!(HostSocket::accept(&again.inbound).is_none());
-    again.inbound.say_farewells();
+    again.inbound.send_ends();
     again.carry_to(&one);
     let error = here.read(&mut [0; 9]).unwrap_err().to_string();
     assert!(error.contains("does not have this connection: its process is another one"), "{error}");
-    // An end for a connection that is not there is not answered, or two nodes would send ends for ever.
+    // An end message for an unknown connection is not answered, or two nodes would exchange them for ever.
     again.port.deliver(1, &record(Kind::End, 0, 5)).unwrap();
-    again.inbound.say_farewells();
+    again.inbound.send_ends();
     assert!(again.take().is_empty());
 }
 
 #[test]
-fn a_lost_peer_ends_its_connections_alone_behind_what_it_has_sent() {
+fn a_lost_peer_ends_only_its_connections_after_their_bytes() {
     let one = Side::new(1, 64);
     let (mut lost, mut kept) = (HostSocket::open(&one.inbound, 2), HostSocket::open(&one.inbound, 3));
     lost.set_token(7);
     let back = Record { kind: Kind::Bytes, opened_by_receiver: true, sequence: 0, connection: 100 };
     one.port.deliver(2, &[&back.emit()[..], b"before"].concat()).unwrap();
     one.port.peer_lost(2, "its node is down");
-    let told = one.inbound.news();
+    let told = one.inbound.take_events();
     assert!(told.len() == 1 && told[0].ended && told[0].readable);
     assert_eq!(read(&mut lost, 9).unwrap(), b"before");
     let error = lost.read(&mut [0; 9]).unwrap_err().to_string();
@@ -215,7 +215,7 @@ fn bytes_that_are_no_message_change_nothing() {
     assert!(HostSocket::accept(&one.inbound).is_none() && one.take().is_empty());
 }
 
-/// A peer that opens connections without end, and sends on each as much as it may.
+/// A peer opens connections without limit, and fills the window of each.
 #[test]
 fn a_peer_has_few_connections_and_few_ends_wait() {
     let one = Side::new(1, 64);
@@ -224,9 +224,9 @@ fn a_peer_has_few_connections_and_few_ends_wait() {
     }
     one.network.full.store(true, Ordering::SeqCst);
     assert_eq!(std::iter::from_fn(|| HostSocket::accept(&one.inbound)).count(), 8);
-    one.inbound.say_farewells();
+    one.inbound.send_ends();
     one.network.full.store(false, Ordering::SeqCst);
-    one.inbound.say_farewells();
+    one.inbound.send_ends();
     assert_eq!(one.take().len(), 1024);
 }
 
@@ -251,9 +251,9 @@ fn a_network_of_tiny_messages_is_refused() {
     assert!(error.to_string().contains("63 bytes are too short"), "{error}");
 }
 
-/// The other side waited for ever: it had sent the message that was lost, and heard nothing of it.
+/// The peer waited for ever: its message was lost, and no end message followed.
 #[test]
-fn who_finds_a_connection_broken_tells_the_peer_why() {
+fn a_broken_connection_is_reported_to_the_peer_with_the_reason() {
     let (one, two) = (Side::new(1, 100), Side::new(2, 100));
     let mut here = HostSocket::open(&one.inbound, 2);
     here.write_all(b"a").unwrap();
@@ -264,9 +264,9 @@ fn who_finds_a_connection_broken_tells_the_peer_why() {
     here.write_all(b"c").unwrap();
     one.carry_to(&two);
     assert_eq!(read(&mut there, 9).unwrap(), b"a");
-    assert!(there.read(&mut [0; 9]).unwrap_err().to_string().contains("message 2 came where 1 was due"));
+    assert!(there.read(&mut [0; 9]).unwrap_err().to_string().contains("message 2 arrived instead of 1"));
     drop(there);
     two.carry_to(&one);
     let error = here.read(&mut [0; 9]).unwrap_err().to_string();
-    assert!(error.starts_with("the peer has found: message 2 came where 1 was due"), "{error}");
+    assert!(error.starts_with("the peer reported: message 2 arrived instead of 1"), "{error}");
 }

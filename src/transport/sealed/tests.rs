@@ -1,5 +1,5 @@
-//! Bytes that are written at one end of an encrypted socket are read at the other, for any split of writes and reads,
-//! and any number of bytes that the system takes at a time.
+//! Bytes written at one end of an encrypted socket are read at the other, for any split of writes and reads, and any
+//! capacity of the socket.
 
 use std::net::{TcpListener, TcpStream as Std};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use socket2::SockRef;
 
 use super::*;
-use crate::link::peering::Unproved;
+use crate::link::peering::ProofError;
 
 /// A session that numbers its records: it checks their order and their integrity.
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ fn tag(number: u64, plain: &[u8]) -> [u8; TAG] {
 }
 
 impl Session for Numbered {
-    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved> {
+    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, ProofError> {
         let length = plain.len() + TAG;
         if record.len() < length || length > RECORD_MAX {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         self.sealed += 1;
         record[..plain.len()].copy_from_slice(plain);
@@ -35,11 +35,11 @@ impl Session for Numbered {
         Ok(length)
     }
 
-    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, Unproved> {
+    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, ProofError> {
         self.opened += 1;
-        let (data, seal) = record.split_at(record.len().checked_sub(TAG).ok_or(Unproved)?);
+        let (data, seal) = record.split_at(record.len().checked_sub(TAG).ok_or(ProofError)?);
         if plain.len() < record.len() || *seal != tag(self.opened, data) {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         plain[..data.len()].copy_from_slice(data);
         Ok(data.len())
@@ -85,7 +85,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// The bytes of the stream: no two stretches are alike.
+/// The bytes of the stream; no two ranges are equal.
 fn stretch(from: u64, count: usize) -> Vec<u8> {
     (from..from + count as u64).map(|place| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -108,8 +108,8 @@ proptest! {
                 Ok(count) => count,
                 Err(error) => { assert!(is_no_more(&error), "{error}"); 0 }
             };
-            let came = [first, second].concat();
-            assert_eq!(came[..count], stretch(read, count));
+            let received = [first, second].concat();
+            assert_eq!(received[..count], stretch(read, count));
             read += count as u64;
             (count, read)
         };
@@ -126,7 +126,7 @@ proptest! {
                     }).collect();
                     match from.write_vectored(&parts) {
                         Ok(count) => written += count as u64,
-                        Err(error) => prop_assert!(is_no_more(&error) && from.is_holding(), "{}", error),
+                        Err(error) => prop_assert!(is_no_more(&error) && from.has_unsent_bytes(), "{}", error),
                     }
                 }
                 Step::Read(count) => drop(take(&mut to, count, 0)),
@@ -145,12 +145,12 @@ proptest! {
                 std::thread::yield_now();
             }
         }
-        prop_assert!(!from.is_holding());
+        prop_assert!(!from.has_unsent_bytes());
     }
 }
 
 #[test]
-fn what_was_changed_ends_the_connection() {
+fn a_changed_record_ends_the_connection() {
     for (place, waits) in [(0, false), (1, true), (2, false), (31, false)] {
         let (mut from, to) = pair();
         let mut forged = [0; 2 + 30];
@@ -163,7 +163,7 @@ fn what_was_changed_ends_the_connection() {
         let error = loop {
             match to.read(&mut [0; 64]) {
                 // A record with a greater length waits for the missing bytes.
-                Err(error) if is_no_more(&error) && waits && to.came.used().len() == forged.len() => {
+                Err(error) if is_no_more(&error) && waits && to.received.used().len() == forged.len() => {
                     break None;
                 }
                 Err(error) if is_no_more(&error) => std::thread::yield_now(),
@@ -191,7 +191,7 @@ fn a_record_without_bytes_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidData);
 }
 
-/// An idle link took room for its longest read with the next byte.
+/// The first byte on an idle link made it allocate a buffer for the longest read.
 #[test]
 fn an_idle_socket_reads_little_at_first() {
     let (mut socket, _other) = pair();

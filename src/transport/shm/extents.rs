@@ -1,6 +1,6 @@
-//! The sealed memory of one node: made of its own data, taken from peers, and how much of it there may be.
+//! Sealed memory of one node: created from its own data, or received from peers, with limits.
 //!
-//! Must never keep a descriptor that nobody can want any more, nor so many that the process runs out of them. Source:
+//! Unused descriptors are closed, and their number is limited, so that the process does not run out of them. Source:
 //! docs/wire.md, "Data by descriptor".
 
 use std::any::Any;
@@ -18,50 +18,48 @@ use tracing::debug;
 use super::mapping::{Region, SealedFile};
 use crate::wire::body::{Extent, Room, Sealed};
 
-/// Descriptors from peers that a node keeps to pass them on; what comes beyond is mapped, and copied where it must be
-/// passed on. Those of half a gibibyte.
-const KEPT_MAX: u64 = 256;
+/// Maximum number of received descriptors that a node retains for forwarding: half a gibibyte of data. Further data are
+/// mapped, and copied when they are forwarded.
+const RETAINED_MAX: u64 = 256;
 
-/// The part of the descriptors which a process may have that a node keeps at most.
-const KEPT_PART: u64 = 8;
+/// One in this many descriptors of the process may be retained.
+const RETAINED_DIVISOR: u64 = 8;
 
-/// Addresses that a node reserves at once for data that come: a hundredth of what there are, so that no peer uses them
-/// up by announcing what it never sends. Bodies beyond are copied.
+/// Maximum number of addresses that a node reserves for announced data: a hundredth of the address space, so that
+/// announcements of a peer cannot exhaust it. Longer bodies are copied.
 const ADDRESSES_MAX: u64 = 1 << 40;
 
-/// The part of the addresses that a process with a limit may have, of which a node reserves no more: what is allocated
-/// needs addresses, too.
-const ADDRESSES_PART: u64 = 16;
+/// One in this many addresses may be reserved if the process has a limit, since allocations need addresses, too.
+const ADDRESSES_DIVISOR: u64 = 16;
 
-/// Pieces that are remembered for the links that send the same data next: links that go on at the same pace are no more
-/// apart.
+/// Maximum number of sealed pieces retained for other links that send the same data next. Links of equal pace differ by
+/// no more.
 const RECENT_MAX: usize = 4;
 
-/// What a node needs to know of its sealed memory. Cloning shares it.
+/// State of a node's sealed memory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Descriptors from peers that are open.
-    held: AtomicU64,
-    /// How many may be kept, once that was asked for.
-    kept_max: OnceLock<u64>,
-    /// Addresses that are reserved.
+    /// Number of open descriptors from peers.
+    received_descriptors: AtomicU64,
+    /// Maximum number of retained descriptors, computed on first use.
+    retained_max: OnceLock<u64>,
+    /// Number of reserved addresses.
     addresses: AtomicU64,
-    /// How many may be, once that was asked for.
+    /// Maximum number of reserved addresses, computed on first use.
     addresses_max: OnceLock<u64>,
-    /// A descriptor of no use, which makes room for one that comes: a process that has as many as it may would lose it,
+    /// A spare descriptor, closed before one is received: a process at its limit would lose the received descriptor,
     /// and the data with it.
-    place: Mutex<Option<SealedFile>>,
-    /// What was made last, with the bytes that it was made of: as long as they are held, no others can have their
-    /// place.
+    reserve: Mutex<Option<SealedFile>>,
+    /// The pieces sealed last, with their source bytes. While those are retained, no other bytes have their address.
     recent: Mutex<VecDeque<(Bytes, Extent)>>,
 }
 
 impl Extents {
-    /// Sealed memory with these bytes: what was made of the same a moment ago, or a copy. `None` where the system has
-    /// none.
+    /// Returns sealed memory with these bytes: a recent piece of the same bytes, or a copy. `None` if the system
+    /// provides none.
     pub(crate) fn seal(&self, bytes: &Bytes) -> Option<Extent> {
         let mut recent = self.recent();
         let same = |(of, _): &&(Bytes, Extent)| (of.as_ptr(), of.len()) == (bytes.as_ptr(), bytes.len());
@@ -69,9 +67,10 @@ impl Extents {
             return Some(extent.clone());
         }
         let file = SealedFile::of(bytes);
-        let file =
-            file.inspect_err(|error| debug!(%error, "data go through a ring, not by descriptor")).ok()?;
-        let extent: Extent = Arc::new(Piece { file, node: self.0.clone(), counted: false });
+        let file = file
+            .inspect_err(|error| debug!(%error, "cannot create sealed memory: the data go through the ring"))
+            .ok()?;
+        let extent: Extent = Arc::new(Piece { file, node: self.0.clone(), is_counted: false });
         if recent.len() >= RECENT_MAX {
             recent.pop_front();
         }
@@ -79,69 +78,70 @@ impl Extents {
         Some(extent)
     }
 
-    /// Whether anything that was made is remembered.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Whether recent pieces are retained.
+    pub(crate) fn has_recent(&self) -> bool {
         !self.recent().is_empty()
     }
 
-    /// Forgets what was made: nobody sends it any more.
-    pub(crate) fn forget(&self) {
+    /// Releases the recent pieces: no link sends them any more.
+    pub(crate) fn release_recent(&self) {
         self.recent().clear();
     }
 
-    /// Keeps a place for a descriptor that comes, as long as there is one; says whether there is.
-    pub(crate) fn keep_place(&self) -> bool {
-        let mut place = self.place();
-        if place.is_none() {
-            // Not one of a socket, which would stay open with it.
-            *place = SealedFile::of(&[]).ok();
+    /// Opens the spare descriptor if it is missing; returns whether it is open.
+    pub(crate) fn hold_reserve(&self) -> bool {
+        let mut reserve = self.reserve();
+        if reserve.is_none() {
+            // Never a duplicate of a socket, which would keep the socket open.
+            *reserve = SealedFile::of(&[]).ok();
         }
-        place.is_some()
+        reserve.is_some()
     }
 
-    /// Makes room for a descriptor that comes now.
-    pub(super) fn give_place(&self) {
-        drop(self.place().take());
+    /// Closes the spare descriptor, before one is received.
+    pub(super) fn release_reserve(&self) {
+        drop(self.reserve().take());
     }
 
-    /// Takes memory that a peer has handed over.
+    /// Checks and takes memory that a peer has passed.
     ///
     /// # Errors
-    /// When it is not what it must be, in words.
+    /// If the memory is not sealed, has another length, or has pages that were never written; and the system's.
     pub(super) fn take(&self, descriptor: OwnedFd, length: usize) -> io::Result<Extent> {
         let file = SealedFile::open(descriptor, length)?;
-        self.0.held.fetch_add(1, Ordering::Relaxed);
-        let piece = Piece { file, node: self.0.clone(), counted: true };
-        if self.keep_place() {
+        self.0.received_descriptors.fetch_add(1, Ordering::Relaxed);
+        let piece = Piece { file, node: self.0.clone(), is_counted: true };
+        if self.hold_reserve() {
             return Ok(Arc::new(piece));
         }
-        // No descriptor is left: this one's place is the next one's.
+        // No descriptor is left: copies the data, and closes this descriptor, so that the spare one can be opened.
         let bytes = piece.bytes();
         drop(piece);
-        self.keep_place();
-        Ok(Arc::new(Loose(bytes)))
+        self.hold_reserve();
+        Ok(Arc::new(CopiedExtent(bytes)))
     }
 
     /// Number of open descriptors of sealed memory, and of reserved addresses.
     #[cfg(feature = "snapshot")]
-    pub(crate) fn held(&self) -> (usize, usize) {
-        let place = usize::from(self.place().is_some());
-        let descriptors = self.recent().len() + place + self.0.held.load(Ordering::Relaxed) as usize;
+    pub(crate) fn open_descriptors(&self) -> (usize, usize) {
+        let reserve = usize::from(self.reserve().is_some());
+        let descriptors =
+            self.recent().len() + reserve + self.0.received_descriptors.load(Ordering::Relaxed) as usize;
         (descriptors, self.0.addresses.load(Ordering::Relaxed) as usize)
     }
 
-    fn place(&self) -> MutexGuard<'_, Option<SealedFile>> {
-        // Whether there is one is true after any panic.
-        self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reserve(&self) -> MutexGuard<'_, Option<SealedFile>> {
+        // The state is valid after any panic.
+        self.0.reserve.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recent(&self) -> MutexGuard<'_, VecDeque<(Bytes, Extent)>> {
-        // What is remembered is whole after any panic.
+        // The state is valid after any panic.
         self.0.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The descriptor of a piece, to be handed over.
+/// The descriptor of a piece, for passing.
 pub(super) fn descriptor(extent: &dyn Sealed) -> Option<BorrowedFd<'_>> {
     piece(extent).map(|piece| piece.file.descriptor().as_fd())
 }
@@ -155,14 +155,14 @@ fn piece(extent: &dyn Sealed) -> Option<&Piece> {
 struct Piece {
     file: SealedFile,
     node: Arc<Shared>,
-    /// Whether it is one of those held.
-    counted: bool,
+    /// Whether it counts as a descriptor from a peer.
+    is_counted: bool,
 }
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        if self.counted {
-            self.node.held.fetch_sub(1, Ordering::Relaxed);
+        if self.is_counted {
+            self.node.received_descriptors.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -182,30 +182,30 @@ impl Sealed for Piece {
     }
 
     fn room(&self, announced: u64) -> Option<Box<dyn Room>> {
-        let limit = || getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / ADDRESSES_PART);
-        let most = *self.node.addresses_max.get_or_init(|| limit().min(ADDRESSES_MAX));
-        let length = usize::try_from(announced).ok().filter(|_| announced <= most)?;
-        let others = self.node.addresses.fetch_add(announced, Ordering::Relaxed);
-        let share = Share { node: self.node.clone(), addresses: announced };
-        if others + announced > most {
+        let limit = || getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / ADDRESSES_DIVISOR);
+        let max = *self.node.addresses_max.get_or_init(|| limit().min(ADDRESSES_MAX));
+        let length = usize::try_from(announced).ok().filter(|_| announced <= max)?;
+        let reserved = self.node.addresses.fetch_add(announced, Ordering::Relaxed);
+        let reservation = AddressReservation { node: self.node.clone(), addresses: announced };
+        if reserved + announced > max {
             return None;
         }
         let region = Region::reserve(length).ok()?;
-        Some(Box::new(Laid { region, share: Arc::new(share) }))
+        Some(Box::new(BodyRegion { region, reservation: Arc::new(reservation) }))
     }
 
     fn may_be_kept(&self) -> bool {
-        let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / KEPT_PART;
-        let most = *self.node.kept_max.get_or_init(|| limit().min(KEPT_MAX));
-        self.node.held.load(Ordering::Relaxed) <= most
+        let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / RETAINED_DIVISOR;
+        let max = *self.node.retained_max.get_or_init(|| limit().min(RETAINED_MAX));
+        self.node.received_descriptors.load(Ordering::Relaxed) <= max
     }
 }
 
-/// The bytes of a piece whose descriptor could not be kept.
+/// A copy of a piece whose descriptor could not be retained.
 #[derive(Debug)]
-struct Loose(Bytes);
+struct CopiedExtent(Bytes);
 
-impl Sealed for Loose {
+impl Sealed for CopiedExtent {
     fn length(&self) -> usize {
         self.0.len()
     }
@@ -223,30 +223,30 @@ impl Sealed for Loose {
     }
 }
 
-/// Addresses that are counted as reserved.
+/// A counted reservation of addresses.
 #[derive(Debug)]
-struct Share {
+struct AddressReservation {
     node: Arc<Shared>,
     addresses: u64,
 }
 
-impl Drop for Share {
+impl Drop for AddressReservation {
     fn drop(&mut self) {
         self.node.addresses.fetch_sub(self.addresses, Ordering::Relaxed);
     }
 }
 
-/// The data of one body, side by side.
+/// The contiguous data of one body.
 #[derive(Debug)]
-struct Laid {
+struct BodyRegion {
     region: Region,
-    share: Arc<Share>,
+    reservation: Arc<AddressReservation>,
 }
 
-/// Some of them, as long as somebody reads them.
+/// A range of the data, which keeps the reservation.
 struct View {
     bytes: super::mapping::View,
-    _share: Arc<Share>,
+    _share: Arc<AddressReservation>,
 }
 
 impl AsRef<[u8]> for View {
@@ -255,7 +255,7 @@ impl AsRef<[u8]> for View {
     }
 }
 
-impl Room for Laid {
+impl Room for BodyRegion {
     fn filled(&self) -> usize {
         self.region.filled()
     }
@@ -272,7 +272,7 @@ impl Room for Laid {
     }
 
     fn view(&self, range: Range<usize>) -> Bytes {
-        Bytes::from_owner(View { bytes: self.region.view(range), _share: self.share.clone() })
+        Bytes::from_owner(View { bytes: self.region.view(range), _share: self.reservation.clone() })
     }
 }
 
@@ -280,7 +280,7 @@ impl Room for Laid {
 mod tests {
     use super::*;
 
-    /// Addresses that were refused counted as reserved for ever: in the end all data went through rings.
+    /// Rejected reservations still counted as reserved: in the end all data went through rings.
     #[test]
     fn a_refused_reservation_holds_no_addresses() {
         let node = Extents::default();

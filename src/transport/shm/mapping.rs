@@ -1,9 +1,8 @@
-//! The memory that two processes share: a memfd, sealed at its size, and mapped. The only module with unsafe code,
-//! together with [`sealed`](self::sealed), for memory that nobody writes any more.
+//! Shared memory of two processes: a memfd of sealed size, mapped. With its submodules [`sealed`](self::sealed), which
+//! maps memory of fixed content, and [`trim`](self::trim), the only module of this transport with unsafe code.
 //!
-//! A mapping whose file is truncated kills who touches it, so nothing is mapped that can be: its maker seals the size
-//! before anybody else has the descriptor, and who receives one checks seals and size before mapping it. Must never
-//! give out a reference to anything but atomic words.
+//! An access to a truncated mapping kills the process. So the creator seals the size before it passes the descriptor,
+//! and the receiver checks seals and size before it maps the memory. References point only to atomic words.
 
 mod backing;
 mod sealed;
@@ -18,21 +17,21 @@ use std::sync::atomic::AtomicU64;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) use self::sealed::{Region, SealedFile, View};
-pub(crate) use self::trim::give_back;
+pub(crate) use self::trim::trim_heap;
 pub use self::trim::{large_apart, one_heap};
 use super::ring::{CONTROL, Memory};
 
-/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would,
-/// while two processes copy different halves of it at once.
+/// Capacity of a ring, in bytes: a power of two, as long as one segment of a long message. A link buffers as much as a
+/// Unix socket, and two processes copy different halves of a segment at once.
 pub(super) const CAPACITY: usize = 256 << 10;
 
-/// Bytes before the first ring: the control words of both, in one page.
+/// Length of the part before the first ring: the control words of both rings, in one page.
 const HEAD: usize = 4096;
 
-/// Bytes of the memory: the head, and two rings.
+/// Length of the memory: the head, and two rings.
 pub(super) const LENGTH: usize = HEAD + 2 * CAPACITY;
 
-/// Bytes of a word.
+/// Length of a word, bytes.
 const WORD: usize = size_of::<AtomicU64>();
 
 const _: () = assert!(CAPACITY.is_power_of_two() && 2 * CONTROL * WORD <= HEAD);
@@ -50,31 +49,31 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Makes new memory, all zero, and the descriptor to hand over.
+    /// Creates memory filled with zeros, and its descriptor.
     ///
     /// # Errors
-    /// The system's; or it has no such memory.
+    /// The system's, or if it provides no such memory.
     pub(super) fn create() -> io::Result<(OwnedFd, Mapping)> {
         let memory = sealed(LENGTH as u64)?;
-        backing::have_pages(&memory, LENGTH as u64)?;
+        backing::allocate_pages(&memory, LENGTH as u64)?;
         let mapping = Mapping::of(&memory)?;
         Ok((memory, mapping))
     }
 
-    /// Maps memory that another process has made.
+    /// Maps memory that another process has created.
     ///
     /// # Errors
-    /// When it is not of exactly the size of two rings, or its size could still change; and the system's.
+    /// If it does not have exactly the size of two rings, or its size is not sealed; and the system's.
     pub(super) fn open(memory: &OwnedFd) -> io::Result<Mapping> {
         check(memory)?;
-        backing::have_pages(memory, LENGTH as u64)?;
+        backing::allocate_pages(memory, LENGTH as u64)?;
         Mapping::of(memory)
     }
 
     /// Maps a file that is known to keep at least [`LENGTH`] bytes.
     fn of(memory: &OwnedFd) -> io::Result<Mapping> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at a place that the system chooses touches nothing there is.
+        // SAFETY: a new mapping at an address that the system chooses affects no existing one.
         let start = unsafe { mmap(std::ptr::null_mut(), LENGTH, access, flags, memory.as_fd(), 0)? };
         let start =
             NonNull::new(start.cast()).ok_or_else(|| io::Error::other("memory was mapped at address 0"))?;
@@ -82,9 +81,8 @@ impl Mapping {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `LENGTH` bytes are mapped there, page-aligned, until `self` is dropped; any bits are a word; the file
-        // keeps its size, for it is sealed. Other processes may write there at any time, which is what atomic words are
-        // for.
+        // SAFETY: `LENGTH` bytes are mapped there, page-aligned, until `self` is dropped. Any bits are a valid word,
+        // and the file is sealed at its size. Other processes may write there at any time, so the words are atomic.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), LENGTH / WORD) }
     }
 }
@@ -97,41 +95,41 @@ impl Drop for Mapping {
     }
 }
 
-/// Which of the two rings.
+/// The direction of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Which {
-    /// From the side that connected to the one that accepted.
-    First,
-    /// The other way.
-    Second,
+pub(super) enum Direction {
+    /// From the connecting side to the accepting side.
+    ToAcceptor,
+    /// From the accepting side to the connecting side.
+    ToConnector,
 }
 
 /// One of the two rings of a mapping.
 #[derive(Clone, Debug)]
-pub(super) struct Half {
+pub(super) struct RingMemory {
     mapping: Arc<Mapping>,
-    which: usize,
+    direction: usize,
 }
 
-impl Half {
-    pub(super) fn new(mapping: Arc<Mapping>, which: Which) -> Half {
-        Half { mapping, which: which as usize }
+impl RingMemory {
+    pub(super) fn new(mapping: Arc<Mapping>, direction: Direction) -> RingMemory {
+        RingMemory { mapping, direction: direction as usize }
     }
 }
 
-impl Memory for Half {
+impl Memory for RingMemory {
     type Cell = AtomicU64;
 
     fn control(&self) -> &[AtomicU64] {
-        &self.mapping.words()[self.which * CONTROL..][..CONTROL]
+        &self.mapping.words()[self.direction * CONTROL..][..CONTROL]
     }
 
     fn data(&self) -> &[AtomicU64] {
-        &self.mapping.words()[(HEAD + self.which * CAPACITY) / WORD..][..CAPACITY / WORD]
+        &self.mapping.words()[(HEAD + self.direction * CAPACITY) / WORD..][..CAPACITY / WORD]
     }
 }
 
-/// New memory of a size that nobody can change any more.
+/// Creates memory of sealed size.
 #[cfg(target_os = "linux")]
 fn sealed(length: u64) -> io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -142,7 +140,7 @@ fn sealed(length: u64) -> io::Result<OwnedFd> {
     Ok(memory)
 }
 
-/// Refuses what is not memory of the size of two rings for good.
+/// Rejects memory that is not of the size of two rings, or not sealed.
 #[cfg(target_os = "linux")]
 fn check(memory: &OwnedFd) -> io::Result<()> {
     use rustix::fs::{fcntl_get_seals, fstat};
@@ -157,7 +155,7 @@ fn check(memory: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Neither smaller nor larger, for good.
+/// Seals against any change of the size.
 #[cfg(target_os = "linux")]
 fn seals() -> rustix::fs::SealFlags {
     use rustix::fs::SealFlags;
@@ -185,27 +183,29 @@ mod tests {
     fn both_sides_see_the_same_two_rings() {
         let (memory, mine) = Mapping::create().unwrap();
         let (mine, theirs) = (Arc::new(mine), Arc::new(Mapping::open(&memory).unwrap()));
-        // A mapping stays when its descriptor goes.
+        // A mapping outlives its descriptor.
         drop(memory);
         let mut into = [0; 16];
-        for (which, other) in [(Which::First, Which::Second), (Which::Second, Which::First)] {
-            let mut writer = Writer::new(Half::new(mine.clone(), which));
-            let mut reader = Reader::new(Half::new(theirs.clone(), which));
+        for (direction, other) in
+            [(Direction::ToAcceptor, Direction::ToConnector), (Direction::ToConnector, Direction::ToAcceptor)]
+        {
+            let mut writer = Writer::new(RingMemory::new(mine.clone(), direction));
+            let mut reader = Reader::new(RingMemory::new(theirs.clone(), direction));
             assert_eq!(writer.write(&[IoSlice::new(b"through "), IoSlice::new(b"memory")]).unwrap(), 14);
             assert_eq!(reader.read(&mut into).unwrap(), 14);
             assert_eq!(&into[..14], b"through memory");
-            // What the one ring holds is none of the other's.
-            let unread = Half::new(theirs.clone(), other);
-            assert_eq!(Reader::new(unread).has_bytes(), which == Which::Second, "{which:?}");
+            // The rings do not overlap.
+            let unread = RingMemory::new(theirs.clone(), other);
+            assert_eq!(Reader::new(unread).has_bytes(), direction == Direction::ToConnector, "{direction:?}");
         }
-        // To its last byte, and from the start again.
-        let mut writer = Writer::new(Half::new(theirs.clone(), Which::First));
+        // Fills the ring to its last byte, and from the start again.
+        let mut writer = Writer::new(RingMemory::new(theirs.clone(), Direction::ToAcceptor));
         let full = vec![1; CAPACITY];
         while writer.write(&[IoSlice::new(&full)]).unwrap() > 0 {}
     }
 
     #[test]
-    fn what_could_shrink_is_not_mapped() {
+    fn memory_that_could_shrink_is_not_mapped() {
         use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
         let memory = memfd_create("unsealed", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&memory, LENGTH as u64).unwrap();

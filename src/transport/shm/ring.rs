@@ -1,37 +1,37 @@
-//! A ring of bytes with one writer and one reader, and how each of them may sleep until the other rings.
+//! A byte ring with one writer and one reader in shared memory, and the notifications for a side that sleeps.
 //!
-//! The memory is words that are read and written as a whole, so that nothing here is undefined whatever the other side
-//! does meanwhile. Indices count bytes since the link began and never wrap. The writer owns `produced` and `base`, the
-//! reader `consumed`; each keeps its own indices to itself and only publishes them.
+//! The memory consists of words that are accessed atomically, so that no action of the other side causes undefined
+//! behaviour. Indices count bytes since the link began, and never wrap. The writer owns `produced` and `base`, the
+//! reader `consumed`. Each side keeps private copies of its indices, and only publishes them.
 //!
-//! Before a side sleeps it says so, and looks once more; after a side has published something it looks whether the
-//! other one sleeps, and then rings. Between the two steps stands a fence on either side, so that at least one of them
-//! sees what the other one has done. Must never trust an index, spin, allocate or call the system.
+//! A side that will sleep sets its flag, then checks the ring once more. A side that has published an index then reads
+//! the other's flag, and notifies. A fence between the two steps on each side ensures that at least one side sees the
+//! other's write. This module never trusts an index, spins, allocates, or makes a system call.
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a ring beside its bytes.
+/// Number of control words of a ring.
 pub(super) const CONTROL: usize = 64;
 
-/// Each word that somebody writes often has two cache lines to itself: processors fetch them in pairs.
+/// Words that are written often have two cache lines each: processors fetch lines in pairs.
 const PRODUCED: usize = 0;
-/// Where in the count of bytes the ring's first byte stands now; the writer changes it while the ring is empty. Read
-/// together with `PRODUCED`.
+/// The index at the first byte of the ring; the writer changes it while the ring is empty. Read together with
+/// `PRODUCED`.
 const BASE: usize = 1;
 const CONSUMED: usize = 16;
 const READER_SLEEPS: usize = 32;
 const WRITER_WAITS: usize = 48;
 
-/// Bytes of a word.
+/// Length of a word, bytes.
 const WORD: usize = 8;
 
-/// From how many bytes on a writer begins at the start again when all have been read: small messages then use one or
-/// two pages, however many there are, and not all that the ring has.
+/// Number of bytes after which the writer restarts at the beginning of an empty ring, so that small messages use one or
+/// two pages of it.
 const REWIND: u64 = 4096;
 
-/// A word that two processes share.
+/// A word shared by two processes.
 pub(super) trait Cell {
     fn load(&self, ordering: Ordering) -> u64;
     fn store(&self, value: u64, ordering: Ordering);
@@ -63,41 +63,41 @@ pub(super) trait Memory {
     type Cell: Cell;
     /// [`CONTROL`] words, all zero at first.
     fn control(&self) -> &[Self::Cell];
-    /// The bytes, a power of two of words.
+    /// The data words; their number is a power of two.
     fn data(&self) -> &[Self::Cell];
 }
 
-/// The other side has written into the ring's indices what cannot be.
+/// The peer has published impossible indices.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the peer broke the shared ring: {produced} bytes written and {consumed} read do not fit one of {capacity}"
 )]
-pub(super) struct Broken {
+pub(super) struct RingError {
     produced: u64,
     consumed: u64,
     capacity: u64,
 }
 
-/// What both sides do alike.
+/// Capacity of the ring, bytes.
 fn capacity<M: Memory>(memory: &M) -> u64 {
     (memory.data().len() * WORD) as u64
 }
 
-/// Most bytes that go in or out at once: the other side works on one part while this one copies the next.
-fn step<M: Memory>(memory: &M) -> usize {
+/// Maximum number of bytes copied at once: the other side works on one half while this one copies the other.
+fn copy_max<M: Memory>(memory: &M) -> usize {
     memory.data().len() * WORD / 2
 }
 
-/// The bytes between two indices, if the ring can hold them.
-fn between<M: Memory>(memory: &M, consumed: u64, produced: u64) -> Result<u64, Broken> {
+/// The number of bytes between two indices, if they are possible.
+fn readable_bytes<M: Memory>(memory: &M, consumed: u64, produced: u64) -> Result<u64, RingError> {
     let (bytes, capacity) = (produced.wrapping_sub(consumed), capacity(memory));
-    if bytes > capacity { Err(Broken { produced, consumed, capacity }) } else { Ok(bytes) }
+    if bytes > capacity { Err(RingError { produced, consumed, capacity }) } else { Ok(bytes) }
 }
 
-/// Takes a flag down; says whether it was up.
-fn take<C: Cell>(flag: &C) -> bool {
+/// Clears a flag; returns whether it was set.
+fn clear_flag<C: Cell>(flag: &C) -> bool {
     C::fence();
-    // Mostly it is down, and reading leaves the word in both caches.
+    // The flag is usually clear, and a read leaves the word in both caches.
     flag.load(Relaxed) != 0 && flag.swap(0, Relaxed) != 0
 }
 
@@ -107,31 +107,31 @@ pub(super) struct Writer<M> {
     memory: M,
     produced: u64,
     base: u64,
-    /// As last seen.
+    /// As last read from the other side.
     consumed: u64,
-    /// Whether it found no room, and has not written since.
-    waits: bool,
+    /// Whether this side waits for the reader: a write found no room, or a read notification was requested.
+    is_waiting: bool,
 }
 
 impl<M: Memory> Writer<M> {
-    /// The writing end of a ring in which nothing has been written.
+    /// Creates the writer of an empty ring.
     pub(super) fn new(memory: M) -> Writer<M> {
-        Writer { memory, produced: 0, base: 0, consumed: 0, waits: false }
+        Writer { memory, produced: 0, base: 0, consumed: 0, is_waiting: false }
     }
 
-    /// Copies the first bytes of some parts into the ring, as many as there is room for; how many. With none, the
-    /// reader rings when it has made room.
+    /// Copies bytes of some parts into the ring, as many as fit; returns their number. If it is 0, the reader notifies
+    /// this side when there is room.
     ///
     /// # Errors
-    /// When the reader has broken the ring.
-    pub(super) fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Broken> {
-        let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(step(&self.memory));
+    /// If the reader's index is impossible.
+    pub(super) fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, RingError> {
+        let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(copy_max(&self.memory));
         if wanted == 0 {
             return Ok(0);
         }
         let mut room = self.room(wanted)?;
         if room == 0 {
-            self.waits = true;
+            self.is_waiting = true;
             self.memory.control()[WRITER_WAITS].store(1, Relaxed);
             M::Cell::fence();
             room = self.room(wanted)?;
@@ -151,59 +151,59 @@ impl<M: Memory> Writer<M> {
         Ok(written)
     }
 
-    /// Whether the reader sleeps and must be rung, now that something was written. True once for each of its sleeps.
-    pub(super) fn must_ring(&self) -> bool {
-        take(&self.memory.control()[READER_SLEEPS])
+    /// Whether the reader sleeps and must be notified of written bytes. True once for each of its sleeps.
+    pub(super) fn must_notify(&self) -> bool {
+        clear_flag(&self.memory.control()[READER_SLEEPS])
     }
 
-    /// Whether there is room again for one who found none.
+    /// Whether there is room after a write that found none.
     pub(super) fn has_room_again(&self) -> bool {
-        self.waits && self.memory.control()[CONSUMED].load(Relaxed) != self.consumed
+        self.is_waiting && self.memory.control()[CONSUMED].load(Relaxed) != self.consumed
     }
 
-    /// How many bytes the reader says to have read.
+    /// Number of bytes that the reader has read.
     ///
     /// # Errors
-    /// When they are more than were written.
-    pub(super) fn read_by_now(&mut self) -> Result<u64, Broken> {
+    /// If they exceed the written bytes.
+    pub(super) fn consumed_by_reader(&mut self) -> Result<u64, RingError> {
         let consumed = self.memory.control()[CONSUMED].load(Acquire);
-        between(&self.memory, consumed, self.produced)?;
+        readable_bytes(&self.memory, consumed, self.produced)?;
         self.consumed = consumed;
         Ok(consumed)
     }
 
-    /// The same, and has the reader ring when it has read more, though there may be room.
+    /// The same, and makes the reader notify this side when it has read more, even if there is room.
     ///
     /// # Errors
-    /// As for [`read_by_now`](Self::read_by_now).
-    pub(super) fn wait_for_reader(&mut self) -> Result<u64, Broken> {
-        self.waits = true;
+    /// As for [`consumed_by_reader`](Self::consumed_by_reader).
+    pub(super) fn request_read_notification(&mut self) -> Result<u64, RingError> {
+        self.is_waiting = true;
         self.memory.control()[WRITER_WAITS].store(1, Relaxed);
         M::Cell::fence();
-        self.read_by_now()
+        self.consumed_by_reader()
     }
 
-    /// Waits no more: it has nothing to write.
+    /// Stops waiting: there is nothing to write.
     pub(super) fn stop_waiting(&mut self) {
-        if std::mem::take(&mut self.waits) {
+        if std::mem::take(&mut self.is_waiting) {
             self.memory.control()[WRITER_WAITS].store(0, Relaxed);
         }
     }
 
-    /// How many bytes were written.
+    /// Number of written bytes.
     pub(super) fn produced(&self) -> u64 {
         self.produced
     }
 
-    /// How much room there is, looking at the other side only if it seems too little, or if the ring may begin anew.
-    fn room(&mut self, wanted: usize) -> Result<usize, Broken> {
+    /// Number of free bytes. Reads the other side's index only if there seem to be too few, or if the ring may restart.
+    fn room(&mut self, wanted: usize) -> Result<usize, RingError> {
         let capacity = capacity(&self.memory);
         let far = self.produced - self.base >= REWIND.min(capacity / 4);
         if far || capacity - (self.produced - self.consumed) < wanted as u64 {
-            self.read_by_now()?;
+            self.consumed_by_reader()?;
         }
         if far && self.consumed == self.produced {
-            // The reader has nothing to read, so it asks for the base after the next `produced`.
+            // The ring is empty, so the reader reads the base after the next `produced`.
             self.base = self.produced;
             self.memory.control()[BASE].store(self.base, Relaxed);
         }
@@ -225,31 +225,31 @@ impl<M: Memory> Writer<M> {
 pub(super) struct Reader<M> {
     memory: M,
     consumed: u64,
-    /// As last seen.
+    /// As last read from the other side.
     produced: u64,
 }
 
 impl<M: Memory> Reader<M> {
-    /// The reading end of a ring from which nothing has been read.
+    /// Creates the reader of an empty ring.
     pub(super) fn new(memory: M) -> Reader<M> {
         Reader { memory, consumed: 0, produced: 0 }
     }
 
-    /// Copies the next bytes out of the ring; how many.
+    /// Copies the next bytes out of the ring; returns their number.
     ///
     /// # Errors
-    /// When the writer has broken the ring.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
+    /// If the writer's index is impossible.
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, RingError> {
         let produced = self.memory.control()[PRODUCED].load(Acquire);
-        let there = between(&self.memory, self.consumed, produced)?;
+        let available = readable_bytes(&self.memory, self.consumed, produced)?;
         self.produced = produced;
-        let count = (there as usize).min(into.len()).min(step(&self.memory));
+        let count = (available as usize).min(into.len()).min(copy_max(&self.memory));
         if count == 0 {
             return Ok(0);
         }
         let data = self.memory.data();
         let length = data.len() * WORD;
-        // Whatever stands there, the place is one of the ring's.
+        // Any base gives a place inside the ring.
         let base = self.memory.control()[BASE].load(Relaxed);
         let place = self.consumed.wrapping_sub(base) as usize & (length - 1);
         let (first, second) = into[..count].split_at_mut(count.min(length - place));
@@ -260,46 +260,45 @@ impl<M: Memory> Reader<M> {
         Ok(count)
     }
 
-    /// Whether the writer waits for room and must be rung, now that something was read: not before half the ring is
-    /// free, so that it does not wake for every few bytes. A writer waits only at a full ring, and who reads reads on
-    /// until half is free.
-    pub(super) fn must_ring(&self) -> bool {
+    /// Whether the writer waits and must be notified: once half of the ring is free, not for every few bytes. A writer
+    /// that waits for room has found the ring full, and the reader continues to read until half is free.
+    pub(super) fn must_notify(&self) -> bool {
         let half = capacity(&self.memory) / 2;
-        self.produced - self.consumed <= half && take(&self.memory.control()[WRITER_WAITS])
+        self.produced - self.consumed <= half && clear_flag(&self.memory.control()[WRITER_WAITS])
     }
 
-    /// Whether there is something to read, or a lie to be found.
+    /// Whether there are bytes to read, or an impossible index to report.
     pub(super) fn has_bytes(&self) -> bool {
         self.memory.control()[PRODUCED].load(Relaxed) != self.consumed
     }
 
-    /// Says that it sleeps: what is written from here on rings. What came before it has to look for once more, behind a
+    /// Makes the writer notify this side. The caller must check for earlier bytes once more, after a
     /// [fence](Cell::fence).
-    pub(super) fn sleep(&self) {
+    pub(super) fn request_notifications(&self) {
         self.memory.control()[READER_SLEEPS].store(1, Relaxed);
     }
 
-    /// Says that it looks by itself.
-    pub(super) fn wake(&self) {
+    /// Makes the writer stop notifications: this side polls.
+    pub(super) fn stop_notifications(&self) {
         self.memory.control()[READER_SLEEPS].store(0, Relaxed);
     }
 }
 
-/// Writes bytes at a place. Words that are written in part keep their other bytes: only the writer changes words, so
-/// nobody else's are lost.
+/// Writes bytes at a place. A partly written word keeps its other bytes: only the writer changes words, so no update is
+/// lost.
 fn copy_in<C: Cell>(data: &[C], place: usize, bytes: &[u8]) {
-    let (lead, bytes) = bytes.split_at(lead(place, bytes.len()));
-    merge(data, place, lead);
-    let start = (place + lead.len()) / WORD;
+    let (first, bytes) = bytes.split_at(unaligned_len(place, bytes.len()));
+    write_partial_word(data, place, first);
+    let start = (place + first.len()) / WORD;
     let (words, rest) = bytes.as_chunks::<WORD>();
     for (cell, word) in data[start..][..words.len()].iter().zip(words) {
         cell.store(u64::from_ne_bytes(*word), Relaxed);
     }
-    merge(data, (start + words.len()) * WORD, rest);
+    write_partial_word(data, (start + words.len()) * WORD, rest);
 }
 
 /// Writes bytes into one word.
-fn merge<C: Cell>(data: &[C], place: usize, bytes: &[u8]) {
+fn write_partial_word<C: Cell>(data: &[C], place: usize, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
@@ -311,18 +310,18 @@ fn merge<C: Cell>(data: &[C], place: usize, bytes: &[u8]) {
 
 /// Reads bytes from a place.
 fn copy_out<C: Cell>(data: &[C], place: usize, into: &mut [u8]) {
-    let (lead, into) = into.split_at_mut(lead(place, into.len()));
-    pick(data, place, lead);
-    let start = (place + lead.len()) / WORD;
+    let (first, into) = into.split_at_mut(unaligned_len(place, into.len()));
+    read_partial_word(data, place, first);
+    let start = (place + first.len()) / WORD;
     let (words, rest) = into.as_chunks_mut::<WORD>();
     for (cell, word) in data[start..][..words.len()].iter().zip(words.iter_mut()) {
         *word = cell.load(Relaxed).to_ne_bytes();
     }
-    pick(data, (start + words.len()) * WORD, rest);
+    read_partial_word(data, (start + words.len()) * WORD, rest);
 }
 
 /// Reads bytes of one word.
-fn pick<C: Cell>(data: &[C], place: usize, into: &mut [u8]) {
+fn read_partial_word<C: Cell>(data: &[C], place: usize, into: &mut [u8]) {
     if into.is_empty() {
         return;
     }
@@ -330,8 +329,8 @@ fn pick<C: Cell>(data: &[C], place: usize, into: &mut [u8]) {
     into.copy_from_slice(&word[place % WORD..][..into.len()]);
 }
 
-/// How many of so many bytes at a place stand before its next whole word.
-fn lead(place: usize, bytes: usize) -> usize {
+/// How many of `bytes` bytes at a place precede the next whole word.
+fn unaligned_len(place: usize, bytes: usize) -> usize {
     (place.wrapping_neg() % WORD).min(bytes)
 }
 

@@ -1,8 +1,9 @@
-//! A Unix socket that may bring two rings with it, and then stays for their bells, and to tell that the peer has gone.
+//! A Unix socket that can switch to two rings in shared memory. Then it carries only notifications and descriptors, and
+//! reports the end of the peer.
 //!
-//! The side that connects makes the memory and sends its descriptor with its first bytes; the other side maps it and
-//! says so in its hello. From then on bytes go through the rings, and every byte on the socket is a bell. Whatever is
-//! missing or wrong, the socket stays what it was. Source: docs/wire.md, "Shared rings".
+//! The connecting side creates the memory, and sends its descriptor with its first bytes. The accepting side maps it,
+//! and confirms that in its hello. From then on bytes go through the rings, and each byte on the socket is a
+//! notification. If any step fails, the link uses the socket. Source: docs/wire.md, "Shared rings".
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::replace;
@@ -15,21 +16,22 @@ use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, send};
 use tracing::{debug, warn};
 
+use super::descriptor_passing::{DescriptorPassing, WAITING_MAX};
 use super::extents::{Extents, descriptor};
-use super::handover;
-use super::lane::{CAME_MAX, Lane};
-use super::mapping::{Half, Mapping, Which};
-use super::ring::{Broken, Reader, Writer};
+use super::mapping::{Direction, Mapping, RingMemory};
+use super::ring::{Reader, RingError, Writer};
+use super::scm_rights;
 use crate::link::peering::{Source as PeerAddress, Transport as Between};
 use crate::transport::byte_stream::{ByteStream, Descriptors, SharedMemory};
-use crate::transport::sending::send_parts;
+use crate::transport::nosignal::send_parts;
 use crate::wire::body::Extent;
 
-/// Times that a socket says that a bell came before the bells are read, where there is something that they rang for:
-/// each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
-const UNREAD_MAX: u32 = 32;
+/// Number of socket events after which pending notifications are read. Events are edge-triggered: each notification
+/// causes a new one even if earlier ones are unread. At two notifications for each event, the unread ones fill a
+/// quarter of a socket of the usual size.
+const NOTIFICATIONS_MAX: u32 = 32;
 
-/// A Unix socket, perhaps with rings.
+/// A Unix socket, optionally with rings.
 #[derive(Debug)]
 pub(crate) struct RingSocket {
     stream: UnixStream,
@@ -38,50 +40,50 @@ pub(crate) struct RingSocket {
 
 #[derive(Debug)]
 enum State {
-    /// Bytes go through the socket, for good.
+    /// All bytes go through the socket.
     Plain,
-    /// Connected: memory goes out with the first bytes. It is made only then, so that a node which connects to a
-    /// thousand others at once holds one descriptor more, and not a thousand.
+    /// The connecting side, before its first bytes, which carry the memory. The memory is created only then: a node
+    /// that connects to a thousand others at once needs one more descriptor, not a thousand.
     Offering,
-    /// The memory was sent; whether the peer takes it is not known.
+    /// The memory was sent; the peer has not confirmed it.
     Offered(Mapping),
-    /// Accepted: the first bytes may bring memory.
+    /// The accepting side, before the first bytes, which may carry memory.
     Expecting,
-    /// They have.
-    Brought(Mapping),
+    /// The memory was received and mapped.
+    Received(Mapping),
     /// Bytes go through the rings.
     Rings(Rings),
 }
 
 #[derive(Debug)]
 struct Rings {
-    reader: Reader<Half>,
-    writer: Writer<Half>,
-    /// Times that bells have come since they were last read.
-    unread: u32,
-    /// Whether the peer has closed the socket: what is in the ring is its last.
-    closed: bool,
-    /// Descriptors, where both sides take data by them.
-    lane: Option<Lane>,
-    /// What came on the socket and must not.
-    wrong: Option<io::Error>,
+    reader: Reader<RingMemory>,
+    writer: Writer<RingMemory>,
+    /// Number of events since notifications were last read.
+    notifications: u32,
+    /// Whether the peer has closed the socket: the bytes in the ring are its last.
+    is_closed: bool,
+    /// Descriptor passing, if both sides support it.
+    passing: Option<DescriptorPassing>,
+    /// Protocol error on the socket, for the next read.
+    error: Option<io::Error>,
 }
 
 impl RingSocket {
-    /// A socket that this side connects, to offer memory if the system has any.
+    /// A socket that this side connects. It offers memory if the system provides it.
     pub(crate) fn connecting(stream: UnixStream) -> RingSocket {
         RingSocket { stream, state: State::Offering }
     }
 
-    /// A socket that the peer has connected.
+    /// A socket that a peer has connected.
     pub(crate) fn accepted(stream: UnixStream) -> RingSocket {
         RingSocket { stream, state: State::Expecting }
     }
 
-    /// Writes the first bytes of a connection, and memory with them, if the system has any and lets it go.
+    /// Writes the first bytes of a connection, with memory if the system provides it.
     fn offer(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let offered = Mapping::create().and_then(|(memory, mapping)| {
-            handover::send(&self.stream, parts, memory.as_fd()).map(|count| (count, mapping))
+            scm_rights::send(&self.stream, parts, memory.as_fd()).map(|count| (count, mapping))
         });
         match offered {
             Ok((count, mapping)) => {
@@ -92,29 +94,29 @@ impl RingSocket {
                 Err(error)
             }
             Err(error) => {
-                debug!(%error, "no shared memory for a link: it uses its socket");
+                debug!(%error, "cannot create shared memory: the link uses its socket");
                 self.state = State::Plain;
                 send_parts(&self.stream, parts)
             }
         }
     }
 
-    /// Reads the first bytes of a connection, and the memory that may come with them.
+    /// Reads the first bytes of a connection, and the memory that they may carry.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut descriptors = Vec::new();
         let received =
-            handover::receive(&self.stream, buffer, &mut descriptors).map(|received| received.bytes);
+            scm_rights::receive(&self.stream, buffer, &mut descriptors).map(|received| received.bytes);
         let Some(memory) = descriptors.pop() else { return received };
         let opened = match (&self.state, descriptors.is_empty()) {
             (State::Expecting, true) => Mapping::open(&memory),
-            _ => Err(io::Error::new(ErrorKind::InvalidData, "more than one descriptor came")),
+            _ => Err(io::Error::new(ErrorKind::InvalidData, "more than one descriptor arrived")),
         };
         self.state = opened.map_or_else(
             |error| {
-                warn!(%error, "the shared memory of a peer is refused: the link uses its socket");
+                warn!(%error, "rejected the shared memory of a peer: the link uses its socket");
                 State::Plain
             },
-            State::Brought,
+            State::Received,
         );
         received
     }
@@ -137,15 +139,15 @@ impl ByteStream for RingSocket {
         self.stream.origin()
     }
 
-    fn whence(&self) -> String {
-        self.stream.whence()
+    fn peer_name(&self) -> String {
+        self.stream.peer_name()
     }
 
     fn peer_user(&self) -> io::Result<Option<u32>> {
         self.stream.peer_user()
     }
 
-    /// With rings, the reader notifies the writer when it has freed space.
+    /// With rings, the reader notifies the writer only after it has freed half of the ring.
     fn reports_each_read(&self) -> bool {
         !self.is_polled()
     }
@@ -165,23 +167,24 @@ impl SharedMemory for RingSocket {
     }
 
     fn has_memory(&self) -> bool {
-        matches!(self.state, State::Brought(_))
+        matches!(self.state, State::Received(_))
     }
 
     fn use_memory(&mut self, by_descriptor: bool) -> bool {
         let (mapping, written, read) = match replace(&mut self.state, State::Plain) {
-            State::Offered(mapping) => (mapping, Which::First, Which::Second),
-            State::Brought(mapping) => (mapping, Which::Second, Which::First),
+            State::Offered(mapping) => (mapping, Direction::ToAcceptor, Direction::ToConnector),
+            State::Received(mapping) => (mapping, Direction::ToConnector, Direction::ToAcceptor),
             other => {
                 self.state = other;
                 return false;
             }
         };
         let mapping = Arc::new(mapping);
-        let writer = Writer::new(Half::new(mapping.clone(), written));
-        let reader = Reader::new(Half::new(mapping, read));
-        let lane = by_descriptor.then(Lane::default);
-        self.state = State::Rings(Rings { reader, writer, unread: 0, closed: false, lane, wrong: None });
+        let writer = Writer::new(RingMemory::new(mapping.clone(), written));
+        let reader = Reader::new(RingMemory::new(mapping, read));
+        let passing = by_descriptor.then(DescriptorPassing::default);
+        self.state =
+            State::Rings(Rings { reader, writer, notifications: 0, is_closed: false, passing, error: None });
         true
     }
 
@@ -195,7 +198,7 @@ impl SharedMemory for RingSocket {
     }
 
     #[inline]
-    fn has_come(&self) -> bool {
+    fn is_ready(&self) -> bool {
         match &self.state {
             State::Rings(rings) => rings.reader.has_bytes() || rings.writer.has_room_again(),
             _ => false,
@@ -207,27 +210,27 @@ impl SharedMemory for RingSocket {
         matches!(&self.state, State::Rings(rings) if rings.writer.has_room_again())
     }
 
-    fn sleep(&self) {
+    fn request_notifications(&self) {
         if let State::Rings(rings) = &self.state {
-            rings.reader.sleep();
+            rings.reader.request_notifications();
         }
     }
 
-    fn wake(&self) {
+    fn stop_notifications(&self) {
         if let State::Rings(rings) = &self.state {
-            rings.reader.wake();
+            rings.reader.stop_notifications();
         }
     }
 
-    fn notified(&mut self, closed: bool) {
+    fn handle_notification(&mut self, is_closed: bool) {
         if let State::Rings(rings) = &mut self.state {
-            rings.rung(&mut self.stream, closed);
+            rings.handle_bytes(&mut self.stream, is_closed);
         }
     }
 
     fn descriptors(&mut self) -> Option<&mut dyn Descriptors> {
         match &self.state {
-            State::Rings(Rings { lane: Some(_), .. }) => Some(self),
+            State::Rings(Rings { passing: Some(_), .. }) => Some(self),
             _ => None,
         }
     }
@@ -235,17 +238,22 @@ impl SharedMemory for RingSocket {
 
 impl Descriptors for RingSocket {
     fn find_room(&mut self) -> io::Result<bool> {
-        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return Ok(false) };
-        Ok(lane.find_room(writer.read_by_now().map_err(broken)?)
-            || lane.find_room(writer.wait_for_reader().map_err(broken)?))
+        let State::Rings(Rings { writer, passing: Some(passing), .. }) = &mut self.state else {
+            return Ok(false);
+        };
+        Ok(passing.find_room(writer.consumed_by_reader().map_err(broken)?)
+            || passing.find_room(writer.request_read_notification().map_err(broken)?))
     }
 
     fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
-        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return false };
+        let State::Rings(Rings { writer, passing: Some(passing), .. }) = &mut self.state else {
+            return false;
+        };
         let Some(descriptor) = descriptor(&**extent) else { return false };
         let end = writer.produced() + queued as u64;
-        let given = lane.give(&self.stream, descriptor, extent.length(), end);
-        given.inspect_err(|error| debug!(%error, "data go through a ring, not by descriptor")).is_ok()
+        let sent = passing.send_descriptor(&self.stream, descriptor, extent.length(), end);
+        sent.inspect_err(|error| debug!(%error, "cannot pass a descriptor: the data go through the ring"))
+            .is_ok()
     }
 
     fn stop_waiting(&mut self) {
@@ -255,12 +263,12 @@ impl Descriptors for RingSocket {
     }
 
     fn take(&mut self, length: usize, node: &Extents) -> io::Result<Extent> {
-        let State::Rings(Rings { lane: Some(lane), unread, .. }) = &mut self.state else {
+        let State::Rings(Rings { passing: Some(passing), notifications, .. }) = &mut self.state else {
             return Err(io::Error::new(ErrorKind::InvalidData, "the link takes no descriptors"));
         };
-        node.give_place();
-        let descriptor = lane.take(&self.stream)?;
-        *unread = 0;
+        node.release_reserve();
+        let descriptor = passing.take(&self.stream)?;
+        *notifications = 0;
         node.take(descriptor, length)
     }
 }
@@ -269,7 +277,7 @@ impl Read for RingSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.state {
             State::Rings(rings) => rings.read(&self.stream, buffer),
-            State::Expecting | State::Brought(_) => self.receive(buffer),
+            State::Expecting | State::Received(_) => self.receive(buffer),
             State::Plain | State::Offering | State::Offered(_) => self.stream.read(buffer),
         }
     }
@@ -277,7 +285,7 @@ impl Read for RingSocket {
     fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match &mut self.state {
             State::Rings(rings) => rings.read_parts(&self.stream, parts),
-            State::Expecting | State::Brought(_) => {
+            State::Expecting | State::Received(_) => {
                 let first = parts.iter_mut().find(|part| !part.is_empty());
                 first.map_or(Ok(0), |part| self.receive(part))
             }
@@ -306,24 +314,24 @@ impl Write for RingSocket {
 
 impl Rings {
     fn read(&mut self, stream: &UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(error) = self.wrong.take() {
+        if let Some(error) = self.error.take() {
             return Err(error);
         }
         match self.reader.read(buffer).map_err(broken)? {
-            // What the peer wrote before it closed the socket was there before that was known.
-            0 if self.closed => Ok(0),
+            // All bytes that the peer wrote before it closed the socket have been read.
+            0 if self.is_closed => Ok(0),
             0 => Err(ErrorKind::WouldBlock.into()),
             count => {
-                if self.reader.must_ring() {
-                    // A peer that has gone needs no bell, and the socket tells.
-                    let _ = ring_bell(stream);
+                if self.reader.must_notify() {
+                    // If this fails, the peer has ended, which the socket reports.
+                    let _ = notify_peer(stream);
                 }
                 Ok(count)
             }
         }
     }
 
-    /// Fills the parts one after the other, as far as there are bytes.
+    /// Fills the parts in order, as far as there are bytes.
     fn read_parts(&mut self, stream: &UnixStream, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut all = 0;
         for part in parts.iter_mut().filter(|part| !part.is_empty()) {
@@ -334,7 +342,7 @@ impl Rings {
                         break;
                     }
                 }
-                // What is wrong still is with the next read.
+                // The next read returns the error.
                 Err(_) if all > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -347,50 +355,52 @@ impl Rings {
         if count == 0 {
             return Err(ErrorKind::WouldBlock.into());
         }
-        if self.writer.must_ring() {
-            // The bytes are in the ring, whatever becomes of the bell: of a peer that has gone the socket tells.
-            let _ = ring_bell(stream);
+        if self.writer.must_notify() {
+            // The bytes are in the ring. If this fails, the peer has ended, which the socket reports.
+            let _ = notify_peer(stream);
         }
         Ok(count)
     }
 
-    /// Whether more lies on the socket than may, so that it is to be looked at though the system has said so few times
-    /// that something came. Taken out in vain, a descriptor would need room that this process may not have.
-    fn has_too_many(&self, stream: &UnixStream) -> bool {
-        // Nothing is there to be rung for where the node has seen it by itself already; or where a descriptor has come,
-        // whose frame follows.
+    /// Whether the socket holds more bytes than a correct peer sends, so that it is read before [`NOTIFICATIONS_MAX`].
+    /// A needless read could take a descriptor for which this process has no room.
+    fn has_excess_bytes(&self, stream: &UnixStream) -> bool {
+        // Without bytes or room in the ring, a notification is stale, or announces a descriptor whose frame follows.
         let unfounded = !self.reader.has_bytes() && !self.writer.has_room_again();
-        // With those that were read before, which were no more than may wait by themselves.
-        let most = self.lane.as_ref().map(|lane| CAME_MAX.saturating_sub(lane.waiting()));
-        unfounded && most.is_some_and(|most| ioctl_fionread(stream).is_ok_and(|bytes| bytes > most as u64))
+        // Descriptors that were read before count as well.
+        let waiting_max = self.passing.as_ref().map(|passing| WAITING_MAX.saturating_sub(passing.waiting()));
+        unfounded
+            && waiting_max.is_some_and(|waiting_max| {
+                ioctl_fionread(stream).is_ok_and(|bytes| bytes > waiting_max as u64)
+            })
     }
 
-    fn rung(&mut self, stream: &mut UnixStream, closed: bool) {
-        self.closed |= closed;
-        self.unread += 1;
-        if self.closed || (self.unread < UNREAD_MAX && !self.has_too_many(stream)) {
+    fn handle_bytes(&mut self, stream: &mut UnixStream, is_closed: bool) {
+        self.is_closed |= is_closed;
+        self.notifications += 1;
+        if self.is_closed || (self.notifications < NOTIFICATIONS_MAX && !self.has_excess_bytes(stream)) {
             return;
         }
-        self.unread = 0;
-        // Of one that takes no descriptors they are closed as they come.
-        let mut none = Lane::default();
-        match self.lane.as_mut().unwrap_or(&mut none).read_bells(&*stream) {
-            Ok(closed) => self.closed |= closed,
-            Err(error) if self.lane.is_some() => self.wrong = Some(error),
+        self.notifications = 0;
+        // Without descriptor passing, received descriptors are closed.
+        let mut ignored = DescriptorPassing::default();
+        match self.passing.as_mut().unwrap_or(&mut ignored).read_notifications(&*stream) {
+            Ok(is_closed) => self.is_closed |= is_closed,
+            Err(error) if self.passing.is_some() => self.error = Some(error),
             Err(_) => {}
         }
     }
 }
 
-fn ring_bell(stream: &UnixStream) -> io::Result<()> {
+fn notify_peer(stream: &UnixStream) -> io::Result<()> {
     match send(stream, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-        // So many bells wait there that it does not look at them: one more changes nothing.
+        // The socket is full of unread notifications: one more changes nothing.
         Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn broken(error: Broken) -> io::Error {
+fn broken(error: RingError) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
 
@@ -401,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    /// Two ends whose bytes go through rings, and that take descriptors.
+    /// Two ends with rings and descriptor passing.
     fn pair() -> [RingSocket; 2] {
         let (one, two) = UnixStream::pair().unwrap();
         let mut pair = [RingSocket::connecting(one), RingSocket::accepted(two)];
@@ -415,9 +425,9 @@ mod tests {
     fn finds_room([from, to]: &mut [RingSocket; 2], descriptors: usize) -> bool {
         let descriptor: OwnedFd = std::io::pipe().unwrap().0.into();
         for _ in 0..descriptors {
-            handover::send(&from.stream, &[IoSlice::new(&[1])], descriptor.as_fd()).unwrap();
+            scm_rights::send(&from.stream, &[IoSlice::new(&[1])], descriptor.as_fd()).unwrap();
         }
-        to.notified(false);
+        to.handle_notification(false);
         ioctl_fionread(&to.stream).unwrap() == 0
     }
 
@@ -425,14 +435,14 @@ mod tests {
     #[test]
     fn descriptors_that_were_read_before_count_as_well() {
         let mut sockets = pair();
-        assert!(!finds_room(&mut sockets, CAME_MAX), "so many may be on their way");
+        assert!(!finds_room(&mut sockets, WAITING_MAX), "so many may be on their way");
         assert!(finds_room(&mut sockets, 1));
         assert_eq!(sockets[1].read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::Other);
         let mut sockets = pair();
-        let half = CAME_MAX / 2;
+        let half = WAITING_MAX / 2;
         assert!(!finds_room(&mut sockets, half));
         // After many events the socket is read in any case.
-        (1..UNREAD_MAX).for_each(|_| sockets[1].notified(false));
+        (1..NOTIFICATIONS_MAX).for_each(|_| sockets[1].handle_notification(false));
         assert_eq!(ioctl_fionread(&sockets[1].stream).unwrap(), 0);
         assert!(!finds_room(&mut sockets, half));
         assert!(finds_room(&mut sockets, 1));

@@ -43,9 +43,9 @@ fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it()
     (0..3).for_each(|_| assert!(writer.extend(&piece)));
     let (lengths, ..) = beside_of(&mut outbox, &mut beside);
     assert_eq!(lengths, [EXTENT_MAX - 1; 2]);
-    outbox.widen(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 4 });
+    outbox.extend_window(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 4 });
     assert_eq!(beside_of(&mut outbox, &mut beside).0.len(), 2);
-    outbox.widen(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 3 });
+    outbox.extend_window(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 3 });
     assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 3]);
 }
 
@@ -53,7 +53,7 @@ fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it()
 #[test]
 fn others_go_on_while_descriptors_wait() {
     let (mut outbox, mut beside) = (outbox(), Beside::default());
-    beside.rooms = [Room::Now, Room::Later, Room::Later].into();
+    beside.rooms = [DescriptorRoom::Available, DescriptorRoom::Full, DescriptorRoom::Full].into();
     outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 2 * EXTENT])));
     let (lengths, ..) = beside_of(&mut outbox, &mut beside);
     assert_eq!(lengths, [EXTENT]);

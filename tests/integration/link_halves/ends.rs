@@ -15,12 +15,12 @@ fn a_request_cancelled_before_it_began_costs_nothing() {
     let mut waiting = Outbox::new();
     waiting.push(small(1));
     waiting.push(Message::Cancel(call(1)));
-    assert!(waiting.is_idle() && !waiting.is_ready());
+    assert!(waiting.is_idle() && !waiting.prepare());
 
     let mut admitted = outbox();
     admitted.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
     admitted.push(Message::Cancel(call(1)));
-    assert!(admitted.is_idle() && !admitted.is_ready());
+    assert!(admitted.is_idle() && !admitted.prepare());
     assert_eq!(credit(&mut admitted), HIWATER as usize);
 }
 
@@ -29,8 +29,8 @@ fn a_request_cancelled_before_it_began_costs_nothing() {
 fn a_request_answered_before_it_began_costs_nothing() {
     let mut outbox = outbox();
     outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
-    outbox.answered(call(1));
-    assert!(outbox.is_idle() && !outbox.is_ready());
+    outbox.stop_request(call(1));
+    assert!(outbox.is_idle() && !outbox.prepare());
     assert_eq!(credit(&mut outbox), HIWATER as usize);
 }
 
@@ -41,7 +41,7 @@ fn a_request_cancelled_within_its_prefix_is_abandoned() {
         outbox.push(request(1, scattered(1 << 20), Body::whole("data")));
         let mut events = feed(&mut inbox, drain(&mut outbox, 300_000));
         match answered {
-            true => outbox.answered(call(1)),
+            true => outbox.stop_request(call(1)),
             false => outbox.push(Message::Cancel(call(1))),
         }
         // The chain has not accepted it yet: this is the end of a request from another parent.
@@ -77,7 +77,7 @@ fn a_request_cancelled_when_it_has_left_is_told() {
     let (mut outbox, mut inbox) = (outbox(), greeted());
     outbox.push(small(1));
     outbox.push(Message::Cancel(call(1)));
-    outbox.answered(call(1));
+    outbox.stop_request(call(1));
     let events = feed(&mut inbox, drain(&mut outbox, usize::MAX));
     assert_eq!(ends(&events), [(1, "request"), (1, "cancel")]);
 }
@@ -105,16 +105,16 @@ fn nothing_leaves_behind_a_goodbye() {
     outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
     let mut events = feed(&mut inbox, drain(&mut outbox, 300_000));
     outbox.push(Message::Release(call(2)));
-    outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text: "so long".into() });
+    outbox.push_goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text: "so long".into() });
     for message in [Message::Pong, small(3), request(4, IdList::range(4..6), Body::whole(vec![1; 1 << 20]))] {
         outbox.push(message);
     }
-    outbox.acknowledge(1);
+    outbox.push_credit(1);
     outbox.release_spare_memory();
     events.extend(feed(&mut inbox, drain(&mut outbox, usize::MAX)));
     assert!(matches!(&events[events.len() - 2..], [Event::Release(_), Event::Goodbye(_)]), "{events:?}");
     outbox.release_spare_memory();
     outbox.push(Message::Pong);
-    outbox.waits().unwrap();
-    assert!(outbox.only_small().is_none() && !outbox.is_ready() && outbox.is_idle());
+    outbox.charge_backlog().unwrap();
+    assert!(outbox.small_bytes().is_none() && !outbox.prepare() && outbox.is_idle());
 }

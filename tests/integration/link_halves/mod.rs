@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::wire_support::{AROUND, Beside, Content, Plain, Seen, drain, drain_beside, drain_once, greeted};
 use bytes::Bytes;
-use chained_gpc::link::{Context, Event, Inbox, Outbox, Room};
+use chained_gpc::link::{Context, DescriptorRoom, Event, Inbox, Outbox};
 use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
@@ -91,7 +91,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A channel for descriptors that has room now, later or never, and sometimes fails.
 fn beside() -> impl Strategy<Value = Beside> {
-    let room = prop_oneof![2 => Just(Room::Now), 1 => Just(Room::Later), 1 => Just(Room::Never)];
+    let room = prop_oneof![2 => Just(DescriptorRoom::Available), 1 => Just(DescriptorRoom::Full), 1 => Just(DescriptorRoom::Unsupported)];
     (prop::collection::vec(room, 0..30), any::<bool>()).prop_map(|(rooms, fails)| Beside {
         rooms: rooms.into(),
         fails,
@@ -157,7 +157,7 @@ struct Model {
 impl Model {
     fn new(beside: Option<Beside>) -> Model {
         let mut outbox = Outbox::new();
-        outbox.grant(HIWATER);
+        outbox.add_credit(HIWATER);
         Model {
             beside,
             outbox,
@@ -297,7 +297,7 @@ impl Model {
         }
         sent.given_up = true;
         match answered {
-            true => self.outbox.answered(call),
+            true => self.outbox.stop_request(call),
             false => self.outbox.push(Message::Cancel(call)),
         }
     }
@@ -349,7 +349,7 @@ impl Model {
                 let (call, content) = Content::of(&response);
                 assert_eq!(self.responses.remove(&call), Some(content));
             }
-            Event::Abandoned => {
+            Event::RequestAbandoned => {
                 self.abandoned += 1;
                 self.owed += 1;
             }
@@ -357,7 +357,7 @@ impl Model {
                 assert!(self.sent[&call].given_up);
                 assert!(self.cancelled.insert(call), "{call} was cancelled twice");
             }
-            Event::DataGrew | Event::Begun { .. } => {}
+            Event::DataGrew | Event::RequestStarted { .. } => {}
             Event::Release(call) => assert_eq!(self.small.pop_front(), Some(format!("release {call}"))),
             Event::Moved(call) => assert_eq!(self.small.pop_front(), Some(format!("moved {call}"))),
             Event::Ping => assert_eq!(self.small.pop_front(), Some("ping".into())),
@@ -373,7 +373,7 @@ impl Model {
     fn consume(&mut self) {
         let owed = std::mem::take(&mut self.owed);
         self.granted += owed;
-        self.outbox.grant(owed);
+        self.outbox.add_credit(owed);
     }
 
     fn apply(&mut self, op: &Op) {
@@ -404,8 +404,8 @@ impl Model {
         }
         for _round in 0..=self.order.len() {
             while match &mut self.beside {
-                Some(beside) => self.outbox.is_ready_beside(beside),
-                None => self.outbox.is_ready(),
+                Some(beside) => self.outbox.prepare_with(beside),
+                None => self.outbox.prepare(),
             } {
                 self.transfer(&[200_000, 7], 20);
             }
@@ -497,7 +497,7 @@ fn call(sequence: u64) -> CallId {
 
 fn outbox() -> Outbox {
     let mut outbox = Outbox::new();
-    outbox.grant(HIWATER);
+    outbox.add_credit(HIWATER);
     outbox
 }
 
@@ -514,7 +514,7 @@ fn ends(events: &[Event]) -> Vec<(u64, &'static str)> {
         Event::DataArrived(call) => Some((call.sequence, "data")),
         Event::Response(response) => Some((response.call.sequence, "response")),
         Event::Cancel(call) => Some((call.sequence, "cancel")),
-        Event::Abandoned => Some((0, "abandoned")),
+        Event::RequestAbandoned => Some((0, "abandoned")),
         _ => None,
     };
     events.iter().filter_map(end).collect()
@@ -558,7 +558,7 @@ fn bodies_that_do_not_come_hold_up_nobody() {
     outbox.push(request(5, IdList::range(4..6), Body::whole(vec![1; 600_000])));
     let events = feed(&mut inbox, drain(&mut outbox, usize::MAX));
     assert_eq!(ends(&events), [(1, "request"), (3, "request"), (5, "request"), (5, "data")]);
-    assert!(!outbox.is_ready() && outbox.is_streaming() && !outbox.is_idle());
+    assert!(!outbox.prepare() && outbox.is_streaming() && !outbox.is_idle());
     writers.iter_mut().for_each(|writer| assert_eq!(writer.push(&vec![0; 1 << 20]), 1 << 20));
     assert_eq!(ends(&feed(&mut inbox, drain(&mut outbox, usize::MAX))), [(1, "data"), (3, "data")]);
     assert!(outbox.is_idle() && inbox.is_idle());
@@ -626,9 +626,9 @@ fn small_frames_between_the_writes_of_many_parts_stay_in_order() {
         });
         outbox.push(Message::Response(Response { call: call(2), answer }));
         let (mut events, mut small) = (Vec::new(), 0);
-        while outbox.is_ready() {
+        while outbox.prepare() {
             if small < parts {
-                outbox.acknowledge(7);
+                outbox.push_credit(7);
                 small += 1;
             }
             events.extend(feed(&mut inbox, drain_once(&mut outbox, usize::MAX)));

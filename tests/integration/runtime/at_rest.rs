@@ -164,16 +164,16 @@ fn nothing_is_left_of_a_request_that_came_in_parts() {
                 wire::Request { header: noise(65_000, 1).into(), ..request(LIMIT, name, who, &ids("5")) };
             let mut outbox = Outbox::new();
             // As a node does whose core has much else to do.
-            outbox.pace(16 << 10, usize::MAX);
-            outbox.grant(1);
+            outbox.set_pace(16 << 10, usize::MAX);
+            outbox.add_credit(1);
             outbox.push(Message::Request(Arc::new(whole)));
             let mut bytes = Vec::new();
-            while outbox.is_ready() {
+            while outbox.prepare() {
                 let mut parts = SmallVec::new();
                 outbox.parts(&mut parts);
                 let part = parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>();
                 drop(parts);
-                outbox.written(part.len());
+                outbox.mark_written(part.len());
                 bytes.extend_from_slice(&part);
             }
             let (most, rest) = bytes.split_at(bytes.len() - 1000);

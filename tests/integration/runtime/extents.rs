@@ -185,7 +185,7 @@ fn who_hands_over_what_is_not_as_it_must_be_loses_its_link_and_no_other() {
         let zero = node(0, &functions, [(1, one.address().unwrap().clone())]);
         let lies: [(&str, Lie); 16] = [
             ("nothing", |_, _| {}),
-            ("a bell", |peer, _| send_with(&peer.stream, &[1; 40], &[])),
+            ("a notification", |peer, _| send_with(&peer.stream, &[1; 40], &[])),
             ("memory that is not sealed", |peer, _| hand(peer, &[memory(&vec![1; MIB], SealFlags::empty())])),
             ("memory that may be written", |peer, _| {
                 hand(peer, &[memory(&vec![1; MIB], all_seals() - SealFlags::WRITE)]);
@@ -254,7 +254,7 @@ fn a_peer_that_only_hands_over_harms_nobody() {
     });
 }
 
-/// Forty unannounced descriptors were left unread, since so few bells were not read.
+/// Forty unannounced descriptors were left unread, since so few notifications are not read.
 #[test]
 fn a_peer_that_hands_over_more_than_its_frames_may_speak_of_is_put_out() {
     limited(|| {

@@ -302,7 +302,7 @@ fn a_hello_of_another_id_than_the_network_says_is_refused() {
             &cause,
             0,
             Stage::Link,
-            "the program's network says that id 2 has sent the hello of id 1",
+            "the program's network reports that id 2 has sent the hello of id 1",
         );
         drop((node, liar, memory));
         carrier.join().unwrap();

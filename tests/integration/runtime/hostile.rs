@@ -117,7 +117,7 @@ fn a_hello_to_somebody_else_is_refused_in_words() {
         lost.expect_closed();
         let mut double = RawPeer::connect(&node);
         double.hello(1, 1, EARLY, 1);
-        assert!(double.expect_goodbye(GoodbyeReason::Refused).contains("itself"));
+        assert!(double.expect_goodbye(GoodbyeReason::Refused).contains("is this node"));
         double.expect_closed();
     });
 }

@@ -28,7 +28,7 @@ fn answers_of(peer: &mut RawPeer, count: usize) -> Vec<Response> {
     while answers.len() < count {
         match peer.next() {
             Some(Event::Response(response)) => answers.push(response),
-            Some(Event::ReplyBegun) => peer.grant(),
+            Some(Event::ReplyStarted) => peer.grant(),
             Some(Event::Credit(_)) => {}
             other => panic!("{other:?} after {} answers", answers.len()),
         }

@@ -209,7 +209,7 @@ fn a_slow_reply_is_a_sign_of_life() {
         };
         let mut outbox = Outbox::new();
         outbox.push(Message::Response(Response { call, answer: Answer::Reply(reply) }));
-        assert!(outbox.is_ready());
+        assert!(outbox.prepare());
         let mut parts = SmallVec::new();
         outbox.parts(&mut parts);
         // A byte for each PING: twice as long as the time of silence until death.

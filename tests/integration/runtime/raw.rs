@@ -99,7 +99,7 @@ impl RawPeer {
 
     /// Refuses a hello.
     pub(crate) fn refuse(&mut self, reason: GoodbyeReason) {
-        self.outbox.goodbye(&Goodbye { reason, text: "not you".into() });
+        self.outbox.push_goodbye(&Goodbye { reason, text: "not you".into() });
         self.flush();
     }
 
@@ -111,13 +111,13 @@ impl RawPeer {
     pub(crate) fn hello_of(&mut self, job: Job, from: Id, to: Id, incarnation: u64, generation: u32) {
         let (rings, extents) = (false, false);
         let hiwater = HIWATER;
-        self.outbox.hello(&Hello { from, to, incarnation, generation, hiwater, job, rings, extents });
+        self.outbox.push_hello(&Hello { from, to, incarnation, generation, hiwater, job, rings, extents });
         self.flush();
     }
 
     /// Sends a message, ignoring credit.
     pub(crate) fn send(&mut self, message: Message) {
-        self.outbox.grant(1);
+        self.outbox.add_credit(1);
         self.outbox.push(message);
         self.flush();
     }
@@ -125,7 +125,7 @@ impl RawPeer {
     /// Sends a message, ignoring credit; returns whether the node still takes it.
     pub(crate) fn can_send(&mut self, message: Message) -> bool {
         self.send(message);
-        !self.outbox.is_ready()
+        !self.outbox.prepare()
     }
 
     /// Sends a request for this func to the node; its list is the node and the ids after it.
@@ -156,20 +156,20 @@ impl RawPeer {
 
     /// Sends more of a long body, up to the window.
     pub(crate) fn widen(&mut self, window: &WindowRef) {
-        self.outbox.widen(window);
+        self.outbox.extend_window(window);
         self.flush();
     }
 
     /// Stops sending a request that is answered.
     pub(crate) fn answered(&mut self, call: CallId) {
-        self.outbox.answered(call);
+        self.outbox.stop_request(call);
         self.flush();
     }
 
     /// Extends the windows of long replies that have begun.
     pub(crate) fn grant(&mut self) {
         let RawPeer { inbox, outbox, .. } = self;
-        inbox.windows(|window| outbox.window(&window));
+        inbox.take_windows(|window| outbox.push_window(&window));
         self.flush();
     }
 
@@ -179,14 +179,14 @@ impl RawPeer {
     }
 
     pub(crate) fn goodbye(&mut self) {
-        self.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: "enough".into() });
+        self.outbox.push_goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: "enough".into() });
         self.flush();
     }
 
     fn flush(&mut self) {
-        while self.outbox.is_ready() {
+        while self.outbox.prepare() {
             let Ok(count) = self.write() else { return };
-            self.outbox.written(count);
+            self.outbox.mark_written(count);
         }
     }
 
@@ -201,6 +201,8 @@ impl RawPeer {
         loop {
             match self.next_event() {
                 Some(Event::Ping) => self.send(Message::Pong),
+                // They come ahead of a PONG, while a call of this peer is in flight.
+                Some(Event::Stragglers(_)) => {}
                 other => return other,
             }
         }

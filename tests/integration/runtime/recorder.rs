@@ -3,8 +3,8 @@
 use std::sync::{Arc, Barrier};
 
 use chained_gpc::{
-    Call, CallState, Functions, Heartbeat, LinkKind, LocalNodes, Node, Placement, RecordedCall, Recording,
-    Tree,
+    Builder, Call, CallState, Functions, Heartbeat, LinkKind, LocalNodes, Node, Placement, RecordedCall,
+    Recording, Tree,
 };
 
 use super::common::{LIMIT, hold, limited, outcome_of};
@@ -173,6 +173,35 @@ fn a_handle_says_what_its_call_waits_for() {
         assert_eq!((progress.call.state, progress.call.awaited), (CallState::Children, vec![1, 2]));
         assert_eq!((progress.call.func_name.as_deref(), progress.silent), (Some("hold"), vec![]));
         tokens.into_iter().for_each(|token| token.reply(Default::default()));
+        outcome_of(handle);
+    });
+}
+
+/// With heartbeats, ids report what the calls of their parents wait for, so the root knows of an id three levels below.
+#[test]
+fn a_handle_names_an_id_far_below() {
+    limited(|| {
+        let functions = Functions::new();
+        let (func, held) = hold(&functions);
+        let heartbeat = Some(Heartbeat { every: LIMIT / 300, dead_after: 2 * LIMIT });
+        let with = |_, builder: Builder| builder.heartbeat(heartbeat);
+        let nodes = LocalNodes::start_with(4, LinkKind::Unix, &functions, with).unwrap();
+        let call = Call::new(func).ids(0..4).tree(Tree::Chain).limit(LIMIT);
+        let handle = nodes.root().call(call).unwrap();
+        for _ in 0..3 {
+            held.recv_timeout(LIMIT).expect("each id runs func").reply(Default::default());
+        }
+        let last = held.recv_timeout(LIMIT).expect("id 3 runs func");
+        // Ends: after a few heartbeats.
+        let straggler = loop {
+            let straggler = handle.progress().expect("it is in flight").straggler;
+            if straggler.id == 3 {
+                break straggler;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(straggler.state, CallState::Deferred);
+        last.reply(Default::default());
         outcome_of(handle);
     });
 }

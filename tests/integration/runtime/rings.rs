@@ -166,30 +166,30 @@ impl Peer {
         memory.write_all_at(&value.to_ne_bytes(), ring * 512 + word).unwrap();
     }
 
-    pub(super) fn bell(&mut self) {
+    pub(super) fn notify(&mut self) {
         // A node that has closed the link reads nothing.
         let _ = self.stream.write(&[1]);
     }
 
     pub(super) fn send(&mut self, message: Message) {
-        self.outbox.grant(1);
+        self.outbox.add_credit(1);
         self.outbox.push(message);
         self.flush();
     }
 
     /// Extends the windows of all requests that have begun to their full length.
     pub(super) fn grant(&mut self) {
-        self.inbox.windows(|window| self.outbox.window(&window));
+        self.inbox.take_windows(|window| self.outbox.push_window(&window));
         self.flush();
     }
 
     fn flush(&mut self) {
-        while self.outbox.is_ready() {
+        while self.outbox.prepare() {
             let mut parts = SmallVec::new();
             self.outbox.parts(&mut parts);
             let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_vec()).collect();
             drop(parts);
-            self.outbox.written(bytes.len());
+            self.outbox.mark_written(bytes.len());
             self.bytes(&bytes);
         }
     }
@@ -203,7 +203,7 @@ impl Peer {
         }
         self.sent += bytes.len() as u64;
         self.set(self.writes, PRODUCED, self.sent);
-        self.bell();
+        self.notify();
     }
 
     /// The next bytes, or none when the node has closed the connection.
@@ -281,7 +281,7 @@ impl Peer {
                 end => break end,
             }
         };
-        // Reset, where bells were not read.
+        // Reset, if notifications were not read.
         let reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
         assert!(end.as_ref().map_or_else(reset, |_| true), "the node does not close: {end:?}");
     }
@@ -296,7 +296,7 @@ pub(super) struct Came {
 }
 
 impl Came {
-    /// Reads bells, and the descriptor that may come with them.
+    /// Reads notifications, and the descriptor that may arrive with them.
     pub(super) fn read(&self, stream: &UnixStream, wait: bool) -> std::io::Result<usize> {
         let mut buffer = [0; 1024];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
@@ -372,7 +372,7 @@ impl Sealed for Read {
 /// A hello of an early run.
 fn hello(from: Id, to: Id, rings: bool, extents: bool) -> Vec<u8> {
     let mut outbox = Outbox::new();
-    outbox.hello(&Hello {
+    outbox.push_hello(&Hello {
         from,
         to,
         incarnation: EARLY,
@@ -382,7 +382,7 @@ fn hello(from: Id, to: Id, rings: bool, extents: bool) -> Vec<u8> {
         rings,
         extents,
     });
-    assert!(outbox.is_ready());
+    assert!(outbox.prepare());
     let mut parts = SmallVec::new();
     outbox.parts(&mut parts);
     assert_eq!(parts[0].len(), FRAME_HEADER + 48);
@@ -419,10 +419,10 @@ fn a_node_brings_memory_that_nobody_can_truncate() {
         let Some(Event::Request(request)) = peer.next() else { panic!("a request is to come") };
         assert_eq!(request.ids, ids("5"));
         peer.set(0, CONSUMED, u64::MAX);
-        peer.bell();
+        peer.notify();
         // The node detects it at its next write there, at the latest when it asks for a heartbeat.
         peer.set(1, PRODUCED, CAPACITY + 1);
-        peer.bell();
+        peer.notify();
         peer.is_closed();
         assert_cause(&cause_of(handle), 5, Stage::Link, "the peer broke the shared ring");
     });
@@ -485,7 +485,7 @@ fn indices_that_cannot_be_close_the_link_and_no_other() {
             let mut peer = Peer::with_rings(&one);
             peer.is_served(who, sequence);
             lie(&mut peer);
-            peer.bell();
+            peer.notify();
             peer.is_closed();
             let replies = replies_of(zero.call(Call::new(who).ids(0..2)).unwrap());
             assert_eq!(replies.len(), 2, "after {what}");
@@ -514,7 +514,7 @@ fn noise_in_the_memory_harms_nobody_but_its_own_link() {
             memory
                 .write_all_at(&noise(if round % 2 == 0 { 1024 } else { LENGTH as usize }, round + 1), 0)
                 .unwrap();
-            peer.bell();
+            peer.notify();
             assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
         }
     });
@@ -522,7 +522,7 @@ fn noise_in_the_memory_harms_nobody_but_its_own_link() {
 
 /// A peer may ring as often as it likes, claim that it sleeps while it does not, and write anything to the socket.
 #[test]
-fn flags_and_bells_say_nothing_that_counts() {
+fn flags_and_notifications_are_hints() {
     limited(|| {
         let functions = Functions::new();
         let who = who(&functions);
@@ -579,7 +579,7 @@ fn rings_that_nobody_has_offered_are_refused() {
         assert!(peer.memory.is_none(), "a node of plain sockets brings nothing");
         peer.answer(true);
         peer.is_closed();
-        assert_cause(&cause_of(handle), 5, Stage::Link, "it takes rings that nobody has offered");
+        assert_cause(&cause_of(handle), 5, Stage::Link, "it accepts rings that were not offered");
         // Data by descriptor require rings: an answer that accepted them without rings was accepted.
         for link in [LinkKind::Unix, LinkKind::Shm] {
             let address = LinkKind::Unix.fresh_address(5);
@@ -590,7 +590,7 @@ fn rings_that_nobody_has_offered_are_refused() {
             let mut peer = Peer::accept(&listener);
             peer.stream.write_all(&hello(5, 0, false, true)).unwrap();
             peer.is_closed();
-            assert_cause(&cause_of(handle), 5, Stage::Link, "and no rings");
+            assert_cause(&cause_of(handle), 5, Stage::Link, "without rings");
         }
         // The first hello must not accept any, either.
         let one = node(1, &functions, []);
@@ -598,7 +598,7 @@ fn rings_that_nobody_has_offered_are_refused() {
         stream.write_all(&hello(7, 1, true, false)).unwrap();
         let mut said = Vec::new();
         stream.read_to_end(&mut said).unwrap();
-        assert!(String::from_utf8_lossy(&said).contains("takes no rings"), "{said:?}");
+        assert!(String::from_utf8_lossy(&said).contains("cannot accept rings"), "{said:?}");
     });
 }
 

@@ -137,12 +137,12 @@ fn a_listed_id_is_known_by_its_key_alone() {
         assert_who(&replies_of(right.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
         let wrong = node(2, &functions, list(key(12).public()), member);
         let cause = cause_of(wrong.call(Call::new(who).ids([2, 1])).unwrap());
-        assert_cause(&cause, 1, Stage::Link, "has not the key that is listed for id 1");
+        assert_cause(&cause, 1, Stage::Link, "does not have the key that is listed for id 1");
         // A member that claims a listed id is refused with a reason, since it has proved to be a member.
         one.learn(Peer::new(5, "127.0.0.1:9".parse().unwrap()).known_by(key(15).public())).unwrap();
         let impostor = node(5, &functions, knows(&one), member);
         let cause = cause_of(impostor.call(Call::new(who).ids([5, 1])).unwrap());
-        assert_cause(&cause, 1, Stage::Link, "id 5 is known by another key here");
+        assert_cause(&cause, 1, Stage::Link, "another key is listed for id 5");
         let true_five = node(5, &functions, knows(&one), |builder| member(builder).key(key(15)));
         assert_who(&replies_of(true_five.call(Call::new(who).ids([5, 1])).unwrap()), &[5, 1], "");
     });
@@ -163,7 +163,7 @@ fn a_link_does_not_outlive_a_key_that_it_has_not_proved() {
         assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
         zero.learn(one_as(key(12).public())).unwrap();
         let cause = cause_of(zero.call(Call::new(who).ids(0..2)).unwrap());
-        assert_cause(&cause, 1, Stage::Link, "has not the key that is listed for id 1");
+        assert_cause(&cause, 1, Stage::Link, "does not have the key that is listed for id 1");
     });
 }
 
@@ -232,11 +232,11 @@ fn keys_that_nothing_proves_are_not_passed_over() {
         peers.set_key(1, key(11).public());
         let zero = node(0, &functions, peers, |builder| builder);
         let cause = cause_of(zero.call(Call::new(who).ids(0..2)).unwrap());
-        assert_cause(&cause, 1, Stage::Link, "give this node the secret of the job");
+        assert_cause(&cause, 1, Stage::Link, "proving a key needs the secret of the job");
         one.learn(Peer::new(6, "127.0.0.1:9".parse().unwrap()).known_by(key(16).public())).unwrap();
         let six = node(6, &functions, knows(&one), |builder| builder);
         let cause = cause_of(six.call(Call::new(who).ids([6, 1])).unwrap());
-        assert_cause(&cause, 1, Stage::Link, "id 6 is known by a key here");
+        assert_cause(&cause, 1, Stage::Link, "a key is listed for id 6");
     });
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chained_gpc::link::{Context, Event, Handover, Inbox, Outbox, PARTS_MAX, Room};
+use chained_gpc::link::{Context, DescriptorRoom, DescriptorSender, Event, Inbox, Outbox, PARTS_MAX};
 use chained_gpc::wire::body::{self, Extent, Sealed};
 use chained_gpc::wire::frame::FrameError;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
@@ -52,7 +52,7 @@ pub(crate) const AROUND: Around = Around { reply_max: 64 << 20 };
 /// An inbox that has received its hello.
 pub(crate) fn greeted() -> Inbox {
     let mut outbox = Outbox::new();
-    outbox.hello(&HELLO);
+    outbox.push_hello(&HELLO);
     let (mut inbox, mut events) = (Inbox::new(), Vec::new());
     inbox.feed(&drain(&mut outbox, usize::MAX), &AROUND, &mut events).expect("a good hello");
     assert!(matches!(events[..], [Event::Hello(HELLO)]) && inbox.is_idle());
@@ -92,7 +92,7 @@ impl Sealed for Plain {
 pub(crate) struct Beside {
     pub(crate) extents: RefCell<VecDeque<Extent>>,
     /// Result of each of the next attempts to pass an extent; later attempts find room.
-    pub(crate) rooms: VecDeque<Room>,
+    pub(crate) rooms: VecDeque<DescriptorRoom>,
     /// Whether every second attempt fails.
     pub(crate) fails: bool,
     pub(crate) handed: usize,
@@ -118,16 +118,16 @@ impl Context for Beside {
     }
 }
 
-impl Handover for Beside {
-    fn room(&mut self) -> Room {
-        self.rooms.pop_front().unwrap_or(Room::Now)
+impl DescriptorSender for Beside {
+    fn room(&mut self) -> DescriptorRoom {
+        self.rooms.pop_front().unwrap_or(DescriptorRoom::Available)
     }
 
     fn seal(&mut self, bytes: &Bytes) -> Option<Extent> {
         Some(Arc::new(Plain(bytes.clone())))
     }
 
-    fn hand_over(&mut self, extent: &Extent, _queued: usize) -> bool {
+    fn send(&mut self, extent: &Extent, _queued: usize) -> bool {
         self.handed += 1;
         let over = !self.fails || self.handed.is_multiple_of(2);
         self.extents.borrow_mut().extend(over.then(|| extent.clone()));
@@ -137,7 +137,7 @@ impl Handover for Beside {
 
 /// Takes up to `max` bytes from an outbox, as one write to a socket would.
 pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
-    match outbox.is_ready() {
+    match outbox.prepare() {
         true => write_once(outbox, max),
         false => Bytes::new(),
     }
@@ -145,7 +145,7 @@ pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
 
 /// The same, for a link that can pass long data by descriptor.
 pub(crate) fn drain_beside(outbox: &mut Outbox, max: usize, beside: &mut Beside) -> Bytes {
-    match outbox.is_ready_beside(beside) {
+    match outbox.prepare_with(beside) {
         true => write_once(outbox, max),
         false => Bytes::new(),
     }
@@ -163,7 +163,7 @@ fn write_once(outbox: &mut Outbox, max: usize) -> Bytes {
             bytes.extend_from_slice(&slice[..slice.len().min(max.max(1) - bytes.len())]);
         }
     }
-    outbox.written(bytes.len());
+    outbox.mark_written(bytes.len());
     bytes.into()
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn drain(outbox: &mut Outbox, max: usize) -> Bytes {
 /// The bytes that an outbox with credit makes of a message.
 pub(crate) fn written(message: Message) -> Bytes {
     let mut outbox = Outbox::new();
-    outbox.grant(1);
+    outbox.add_credit(1);
     outbox.push(message);
     let bytes = drain(&mut outbox, usize::MAX);
     assert!(outbox.is_idle());
@@ -193,7 +193,7 @@ pub(crate) fn written(message: Message) -> Bytes {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) call: CallId,
-    pub(crate) flags: (bool, bool),
+    pub(crate) flags: (bool, bool, bool),
     pub(crate) reply_limits: ReplyLimits,
     pub(crate) partial: (bool, bool, u32),
     pub(crate) times: (std::time::Duration, std::time::Duration),
@@ -215,7 +215,7 @@ impl Seen {
         };
         Seen {
             call: request.call,
-            flags: (request.reply_wanted, request.forward_first),
+            flags: (request.reply_wanted, request.forward_first, request.local.trace),
             reply_limits: request.reply_limits,
             partial: (request.partial, request.adopted, request.skipped),
             times: (request.age, request.left),

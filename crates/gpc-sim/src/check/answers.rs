@@ -110,26 +110,36 @@ fn contributions(
         }
         return;
     };
+    if let Some(what) = wrong_parts(record, call, reply, &done) {
+        findings.add(NAME, what);
+    }
+}
+
+/// Describes how a reply differs from the parts of these ids, which are done.
+pub(super) fn wrong_parts(
+    record: &Record,
+    call: CallId,
+    reply: &SubtreeReply,
+    done: &[Id],
+) -> Option<String> {
     let Plan { reply_bytes, carries: Carries { reply_header_bytes, reply_limits, .. }, .. } = *record.plan;
     let part = |id| part(call, id, reply_bytes);
     let header = |id| reply_header(call, id, reply_header_bytes);
-    let of_data = || differs(record, reply.level, &reply.data, &done, part);
+    let of_data = || differs(record, reply.level, &reply.data, done, part);
     let mut wrong = exceeds(record, reply.level, &reply.data, reply_limits.data_max)
         .or_else(of_data)
         .map(|what| ("reply", what));
     // An empty header needs no check.
     if wrong.is_none() && reply_header_bytes > 0 {
-        let of_header = || differs(record, reply.level, &reply.header, &done, header);
+        let of_header = || differs(record, reply.level, &reply.header, done, header);
         let what = exceeds(record, reply.level, &reply.header, reply_limits.header_max).or_else(of_header);
         wrong = what.map(|what| ("header of the reply", what));
     }
-    if let Some((name, what)) = wrong {
-        let (len, level, wanted) = (reply.data.len(), reply.level, done.len());
-        findings.add(
-            NAME,
-            format!("the {name} of call {call}, {len} bytes at level {level} for {wanted} ids that are done, {what}"),
-        );
-    }
+    let (name, what) = wrong?;
+    let (len, level, wanted) = (reply.data.len(), reply.level, done.len());
+    Some(format!(
+        "the {name} of call {call}, {len} bytes at level {level} for {wanted} ids that are done, {what}"
+    ))
 }
 
 /// Describes how what one id has written, alone or with a callback, exceeds the limit of the call.

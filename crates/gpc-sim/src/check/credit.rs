@@ -114,8 +114,10 @@ impl Credit {
     }
 
     /// An id has reported the outcome to an id that asked, or that id does not want it.
-    fn settles(&mut self, id: Id, asker: Id, call: CallId) {
-        if let Some(waiting) = self.waiting.get_mut(&(id, call)).filter(|waiting| **waiting == Some(asker)) {
+    fn settles(&mut self, id: Id, requester: Id, call: CallId) {
+        if let Some(waiting) =
+            self.waiting.get_mut(&(id, call)).filter(|waiting| **waiting == Some(requester))
+        {
             *waiting = None;
         }
     }

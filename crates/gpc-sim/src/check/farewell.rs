@@ -59,7 +59,7 @@ struct Upward {
     /// It may still retain its answer.
     may_retain: bool,
     /// Sender of the last request.
-    asker: Id,
+    requester: Id,
     /// It had no memory for an answer; the child retains that answer until its time is over, and is not released.
     full: bool,
 }
@@ -197,7 +197,7 @@ impl Farewell {
         let state = ties.upward[place as usize];
         let below = ties.tie(record, at, other);
         let was_asked = below == Some(Tie::Asked);
-        let alone = place == 0 || state.asked == 1 && state.asker == from;
+        let alone = place == 0 || state.asked == 1 && state.requester == from;
         // An id with several requests knows which one counts; an observer does not.
         let certain = place == 0 || state.asked == 1;
         // A malformed answer may not be part of this id's answer.
@@ -208,7 +208,7 @@ impl Farewell {
                     ties.accept_limits(place, request, now);
                 }
                 ties.upward[place as usize].asked = (state.asked + 1).min(2);
-                ties.upward[place as usize].asker = from;
+                ties.upward[place as usize].requester = from;
             }
             Message::Response(response) if was_asked => {
                 let failed = match &response.answer {
@@ -276,7 +276,7 @@ impl Farewell {
             match record.plan.partial {
                 true if asked => self.due.push((at, call, Due::Adopt(other))),
                 false if asked => self.due.push((at, call, Due::End("an id that it waits for is lost"))),
-                false if place > 0 && state.asker == peer => {
+                false if place > 0 && state.requester == peer => {
                     ties.upward[place as usize].dismissed = true;
                     self.end(at, call, place, false);
                 }
@@ -501,6 +501,6 @@ fn message_call(message: &Message) -> Option<CallId> {
         Message::Request(request) => Some(request.call),
         Message::Response(response) => Some(response.call),
         Message::Cancel(call) | Message::Release(call) | Message::Moved(call) => Some(*call),
-        Message::Ping | Message::Pong | Message::Pause(_) => None,
+        Message::Ping | Message::Pong | Message::Stragglers(_) | Message::Pause(_) => None,
     }
 }

@@ -18,7 +18,7 @@ const NAME: &str = "jobs";
 /// Ids that have asked an id for its part of a call, and ids that have answered it.
 #[derive(Default)]
 struct Senders {
-    askers: BTreeSet<Id>,
+    requesters: BTreeSet<Id>,
     heard: BTreeSet<Id>,
 }
 
@@ -39,7 +39,7 @@ impl Jobs {
             Observation::Received { at, from, message: Message::Request(request) }
                 if book.small(request.call).is_some() =>
             {
-                self.calls.entry((*at, request.call)).or_default().askers.insert(*from);
+                self.calls.entry((*at, request.call)).or_default().requesters.insert(*from);
             }
             Observation::Received { at, from, message: Message::Response(response) }
                 if book.small(response.call).is_some_and(|record| record.plan.callback) =>
@@ -86,7 +86,7 @@ impl Jobs {
         let senders = self.calls.get(&(id, job.call));
         match job.parent {
             None if record.root() != Some(id) => return Some("is told that it has no parent".into()),
-            Some(parent) if !senders.is_some_and(|senders| senders.askers.contains(&parent)) => {
+            Some(parent) if !senders.is_some_and(|senders| senders.requesters.contains(&parent)) => {
                 return Some(format!("is told that its parent is {parent}, which has not asked"));
             }
             _ => {}

@@ -247,9 +247,9 @@ impl Life {
         self.looks_on(book, id, findings);
         self.judge_questions(book, id, findings);
         // This loop ends: each round removes a question.
-        while let Some(&(_, asker)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
-            self.questions.remove(&(id, asker));
-            findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
+        while let Some(&(_, requester)) = self.questions.range((id, 0)..=(id, Id::MAX)).next() {
+            self.questions.remove(&(id, requester));
+            findings.add(NAME, format!("id {id} sends {requester} no heartbeat, which asked for one"));
         }
     }
 

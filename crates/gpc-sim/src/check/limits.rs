@@ -31,7 +31,7 @@ struct CallLimit {
     /// Whether `last` includes the time for its children's reports.
     waits: bool,
     /// Ids that have asked and have no outcome; and the number of requests.
-    askers: Vec<Id>,
+    requesters: Vec<Id>,
     requests: u32,
 }
 
@@ -105,7 +105,7 @@ impl Limits {
             }
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 for (_, state) in self.at(*at) {
-                    state.askers.retain(|asker| asker != peer || *peer == *at);
+                    state.requesters.retain(|requester| requester != peer || *peer == *at);
                 }
             }
             Observation::Injected { fault: Fault::Pause | Fault::Announced, ids } => {
@@ -128,20 +128,21 @@ impl Limits {
     }
 
     fn asked(&mut self, at: Id, from: Id, call: CallId, until: u64) {
-        let new = || CallLimit { first: until, last: until, waits: false, askers: Vec::new(), requests: 0 };
+        let new =
+            || CallLimit { first: until, last: until, waits: false, requesters: Vec::new(), requests: 0 };
         let state = self.calls.entry((at, call)).or_insert_with(new);
         state.last = state.last.max(until);
         state.requests = state.requests.saturating_add(1);
-        if !state.askers.contains(&from) {
-            state.askers.push(from);
+        if !state.requesters.contains(&from) {
+            state.requesters.push(from);
         }
         self.due.insert((state.last, at, call));
     }
 
     /// An id has reported the outcome to an id that asked, or that id does not want it.
-    fn note_reported(&mut self, at: Id, asker: Id, call: CallId) {
+    fn note_reported(&mut self, at: Id, requester: Id, call: CallId) {
         let state = self.calls.get_mut(&(at, call));
-        state.into_iter().for_each(|state| state.askers.retain(|id| *id != asker));
+        state.into_iter().for_each(|state| state.requesters.retain(|id| *id != requester));
     }
 
     /// Checks the limit that a function is given.
@@ -196,17 +197,17 @@ impl Limits {
                 continue;
             }
             let Some(state) = self.calls.remove(&(id, call)) else { continue };
-            if state.askers.is_empty() {
+            if state.requesters.is_empty() {
                 // It has answered all ids that asked, perhaps by a head whose data still arrive. It holds the call
                 // until they have arrived.
                 let held = self.held.get(&id).copied().unwrap_or_default();
                 self.holds_more(id, held, findings);
             }
-            for asker in state.askers {
+            for requester in state.requesters {
                 findings.add(
                     NAME,
                     format!(
-                        "id {id} has not answered {asker} when the limit of call {call} has passed there"
+                        "id {id} has not answered {requester} when the limit of call {call} has passed there"
                     ),
                 );
             }

@@ -9,6 +9,7 @@ mod book;
 mod bounds;
 pub(crate) mod by_id;
 mod causes;
+mod child_replies;
 mod content;
 mod credit;
 mod doubt;
@@ -38,6 +39,7 @@ mod run_queue;
 mod shape;
 mod statuses;
 mod tokens;
+mod traces;
 
 pub(crate) use causes::{no_function, reason};
 pub(crate) use content::{data, header, merged, part, reply_header};
@@ -69,6 +71,7 @@ struct Rules {
     route: route::Route,
     faithful: faithful::Faithful,
     bounds: bounds::Bounds,
+    besides: Besides,
     credit: credit::Credit,
     doubt: doubt::Doubt,
     farewell: farewell::Farewell,
@@ -85,6 +88,13 @@ struct Rules {
     statuses: statuses::Statuses,
     tokens: tokens::Tokens,
     run_queue: run_queue::RunQueues,
+}
+
+/// The rules of what callers get besides the outcome.
+#[derive(Default)]
+struct Besides {
+    child_replies: child_replies::ChildReplies,
+    traces: traces::Traces,
 }
 
 impl Default for Checkers {
@@ -126,6 +136,7 @@ impl Checkers {
             route,
             faithful,
             bounds,
+            besides,
             credit,
             doubt,
             farewell,
@@ -156,6 +167,8 @@ impl Checkers {
         route.observe(book, seen().borrow(), findings);
         faithful.observe(book, seen().borrow(), findings);
         bounds.observe(book, seen().borrow(), findings);
+        besides.child_replies.observe(book, seen().borrow(), findings);
+        besides.traces.observe(book, seen().borrow(), findings);
         credit.observe(book, seen().borrow(), findings);
         doubt.observe(book, seen().borrow(), findings);
         farewell.observe(book, seen().borrow(), findings);

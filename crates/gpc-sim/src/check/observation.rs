@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpc_trees::Id;
+use gpc_trees::{Group, Id};
 
 use super::node_limits::Limits;
 use super::plan::Plan;
@@ -253,6 +253,22 @@ pub enum Observation<'a> {
         call: CallId,
         /// A bit for each class of workers.
         classes: u64,
+    },
+    /// The caller of a call takes the replies of its children from now on, as they arrive.
+    Followed {
+        /// Name of the call.
+        call: CallId,
+    },
+    /// The caller gets what a child has answered.
+    ChildReply {
+        /// Name of the call.
+        call: CallId,
+        /// The ids that it is about, by their places among those that execute.
+        group: Group,
+        /// Their reply.
+        reply: &'a SubtreeReply,
+        /// Status of each, in a partial call.
+        report: Option<&'a Report>,
     },
     /// A call ends at its root.
     Finished {

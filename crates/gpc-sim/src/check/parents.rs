@@ -22,7 +22,7 @@ const NAME: &str = "parents";
 /// Senders of requests, each with the number of ids skipped.
 #[derive(Default)]
 pub(super) struct Parents {
-    askers: BTreeMap<(Id, CallId), BTreeMap<Id, u32>>,
+    requesters: BTreeMap<(Id, CallId), BTreeMap<Id, u32>>,
     /// End of the time limit of the last adopter's request; and for refused adopters, the end of theirs.
     limits: BTreeMap<(Id, CallId), u64>,
     refused: BTreeMap<(Id, CallId), u64>,
@@ -38,11 +38,11 @@ impl Parents {
             Observation::Received { at, from, message: Message::Request(request) }
                 if request.partial && book.calls.get(&request.call).is_some_and(small) =>
             {
-                let askers = self.askers.entry((*at, request.call)).or_default();
-                if askers.contains_key(from) {
+                let requesters = self.requesters.entry((*at, request.call)).or_default();
+                if requesters.contains_key(from) {
                     self.again.insert((*at, request.call));
                 }
-                let most = askers.entry(*from).or_default();
+                let most = requesters.entry(*from).or_default();
                 *most = request.skipped.max(*most);
                 if request.skipped > 0 {
                     let left = request.left.max(request.limit).as_nanos();
@@ -54,7 +54,7 @@ impl Parents {
                 if takes_no_more(*from, response) =>
             {
                 let at = (*from, response.call);
-                let skipped = self.askers.get(&at).and_then(|askers| askers.get(to));
+                let skipped = self.requesters.get(&at).and_then(|requesters| requesters.get(to));
                 if let (Some(1..), Some(until)) = (skipped, self.limits.get(&at)) {
                     self.refused.insert(at, *until);
                 }
@@ -78,13 +78,14 @@ impl Parents {
                 findings.add(NAME, format!("id {from} tells {to} that it has moved in call {call}, {what}"));
             }
             Observation::Sent { from, to, message: Message::Moved(call) } => {
-                let Some(askers) = self.askers.get(&(*from, *call)) else { return };
+                let Some(requesters) = self.requesters.get(&(*from, *call)) else { return };
                 // A copied request in the name of that parent may have come before, with another rank.
                 let record = book.calls.get(call);
                 if record.is_some_and(|record| record.is_misled(*from, *to)) {
                     return;
                 }
-                let higher = askers.get(to).is_some_and(|rank| askers.values().any(|other| other > rank));
+                let higher =
+                    requesters.get(to).is_some_and(|rank| requesters.values().any(|other| other > rank));
                 if !higher {
                     let what = "and nobody who stands higher has asked for it";
                     findings
@@ -92,7 +93,7 @@ impl Parents {
                 }
             }
             Observation::Ended { id } => {
-                forget(&mut self.askers, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget(&mut self.requesters, (*id, NAMES[0])..=(*id, NAMES[1]));
                 for known in [&mut self.limits, &mut self.refused] {
                     forget(known, (*id, NAMES[0])..=(*id, NAMES[1]));
                 }
@@ -104,15 +105,15 @@ impl Parents {
 
     /// Checks that an id does not refuse the highest parent as a second parent; returns what is wrong.
     fn refuses_the_highest(&self, book: &Book, id: Id, to: Id, call: CallId) -> Option<String> {
-        let askers = self.askers.get(&(id, call))?;
+        let requesters = self.requesters.get(&(id, call))?;
         let record = book.calls.get(&call)?;
         // A second request of the same id is invalid.
         if self.again.contains(&(id, call)) {
             return None;
         }
         let place = record.position(id).filter(|place| *place > 0 && !record.is_forged(*place));
-        let skipped = askers.get(&to).filter(|_| place.is_some())?;
-        let others = || askers.iter().filter(|(other, _)| **other != to);
+        let skipped = requesters.get(&to).filter(|_| place.is_some())?;
+        let others = || requesters.iter().filter(|(other, _)| **other != to);
         let highest = others().next().is_some() && others().all(|(_, other)| other < skipped);
         highest.then(|| format!("id {id} refuses {to} as a second parent in call {call}, which stands above all others that have asked"))
     }

@@ -61,6 +61,10 @@ pub struct Carries {
     pub reply_limits: ReplyLimits,
     /// Scatter call: each id gets its own part of the data.
     pub scatter: bool,
+    /// The reply brings the times of all ids.
+    pub trace: bool,
+    /// When the caller begins to take the replies of the children as they arrive, nanoseconds after its start.
+    pub follow_ns: Option<u64>,
 }
 
 impl Plan {
@@ -102,6 +106,8 @@ impl Default for Carries {
             as_they_come: false,
             reply_limits: ReplyLimits::UNLIMITED,
             scatter: false,
+            trace: false,
+            follow_ns: None,
         }
     }
 }

@@ -199,8 +199,8 @@ impl Progress {
     /// Checks at the end of a run that every request has an answer.
     fn all_are_answered(&self, findings: &mut Findings) {
         for ((id, call), state) in &self.calls {
-            for asker in &state.owed {
-                let what = format!("id {id} never answers {asker}, who asked it in call {call}");
+            for requester in &state.owed {
+                let what = format!("id {id} never answers {requester}, which sent it call {call}");
                 findings.add(NAME, what);
             }
         }
@@ -352,14 +352,14 @@ impl Progress {
     }
 
     /// An id has reported the outcome of a request to the id that asked.
-    fn answered(&mut self, id: Id, asker: Id, call: CallId) {
+    fn answered(&mut self, id: Id, requester: Id, call: CallId) {
         let state = self.calls.get_mut(&(id, call));
         state.into_iter().for_each(|state| {
-            state.owed.retain(|owed| *owed != asker);
+            state.owed.retain(|owed| *owed != requester);
             // Its data may still arrive, but no longer count.
-            state.whole.take_if(|whole| *whole == asker);
-            if !state.again.contains(&asker) {
-                state.again.push(asker);
+            state.whole.take_if(|whole| *whole == requester);
+            if !state.again.contains(&requester) {
+                state.again.push(requester);
             }
         });
     }

@@ -86,11 +86,11 @@ impl Requests {
     /// `counts` updates the count.
     fn count_refusal(
         &mut self,
-        (asked, asker): (Id, Id),
+        (asked, requester): (Id, Id),
         response: &Response,
         counts: fn(&mut Count) -> Option<()>,
     ) -> bool {
-        let count = self.asked.get_mut(&(asked, asker)).and_then(|calls| calls.get_mut(&response.call));
+        let count = self.asked.get_mut(&(asked, requester)).and_then(|calls| calls.get_mut(&response.call));
         refuses(asked, response) && count.and_then(counts).is_some()
     }
 

@@ -27,8 +27,10 @@ struct NodeAnswers {
     given: BTreeMap<CallId, u64>,
     /// Number of answers retained after its last input.
     count: usize,
-    /// Its answer in the present input is too long to be retained.
+    /// An answer in the present input is too long to be retained.
     too_long: bool,
+    /// Another one in the same input is not, and may displace others.
+    displaces: bool,
 }
 
 /// Answers that all ids retain; large worlds are not observed.
@@ -68,7 +70,9 @@ impl RetainedAnswers {
         }
         let node = self.ids.entry(from).or_default();
         if let (Some(limits), Answer::Partial(partial)) = (book.limits, &response.answer) {
-            node.too_long |= RETAINED_MIN + partial.reply.len() > limits.memory_max / RETAINED_PARTS;
+            let too_long = RETAINED_MIN + partial.reply.len() > limits.memory_max / RETAINED_PARTS;
+            node.too_long |= too_long;
+            node.displaces |= !too_long;
         }
         node.given.insert(response.call, record.started.saturating_add(record.plan.limit_ns));
     }
@@ -92,7 +96,8 @@ impl RetainedAnswers {
                 format!("id {id} keeps {held} answers of {given} that it has given, and nobody has released"),
             );
         }
-        let too_long = std::mem::take(&mut node.too_long);
+        let displaces = std::mem::take(&mut node.displaces);
+        let too_long = std::mem::take(&mut node.too_long) && !displaces;
         if too_long && none_is_over && held < node.count {
             findings.add(
                 NAME,

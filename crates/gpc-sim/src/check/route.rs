@@ -75,7 +75,7 @@ impl Route {
                 .or_else(|| self.adopted(book, from, *call)),
             Message::Cancel(call) => self.asked(book, from, to, *call, "a cancel"),
             Message::Release(call) => self.asked(book, from, to, *call, "a release"),
-            Message::Ping | Message::Pong | Message::Pause(_) => None,
+            Message::Ping | Message::Pong | Message::Stragglers(_) | Message::Pause(_) => None,
         }
     }
 

@@ -53,7 +53,7 @@ impl RunQueues {
             Observation::Finished { call, .. } => self.goes(call.root, *call),
             Observation::LinkEnded { at, peer, .. } => {
                 let queues = self.waiting.range_mut((*at, 0)..=(*at, u8::MAX));
-                queues.for_each(|(_, waiting)| waiting.retain(|(_, asker)| asker != peer));
+                queues.for_each(|(_, waiting)| waiting.retain(|(_, requester)| requester != peer));
             }
             Observation::Ended { id } => {
                 forget(&mut self.waiting, (*id, 0)..=(*id, u8::MAX));
@@ -63,10 +63,10 @@ impl RunQueues {
         }
     }
 
-    fn comes(&mut self, book: &Book, id: Id, asker: Id, call: CallId) {
+    fn comes(&mut self, book: &Book, id: Id, requester: Id, call: CallId) {
         let judged = |it: &Record| it.plan.data_bytes == 0 && it.plan.ids.len() <= LARGE;
         if book.calls.get(&call).is_some_and(judged) && self.arrived.insert((id, call)) {
-            self.waiting.entry((id, class_of(call))).or_default().push((call, asker));
+            self.waiting.entry((id, class_of(call))).or_default().push((call, requester));
         }
     }
 

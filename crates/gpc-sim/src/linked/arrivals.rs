@@ -9,7 +9,7 @@ use crate::check::Observation;
 use crate::faults::Fault;
 use crate::world::World;
 use chained_gpc::chain::Input;
-use chained_gpc::link::{Arrival, Lost, UnsentRequests};
+use chained_gpc::link::{Arrival, LostLink, UnsentRequests};
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{CallId, CauseKind, Message, Stage};
 
@@ -56,10 +56,10 @@ impl World {
             }
             Input::Message { from, message } => self.take_in_message(id, from, message),
             Input::ReplyArrived { from, call } => self.take_in_reply(id, from, call),
-            Input::Heard(peer) => {
+            Input::Heartbeat(peer) => {
                 self.trace.say(self.now, format_args!("{id} notices that {peer} reads or writes"));
                 self.observe(&Observation::Heard { at: id, from: peer });
-                self.input(id, Input::Heard(peer));
+                self.input(id, Input::Heartbeat(peer));
             }
             Input::PingLeft(peer) => {
                 self.trace.say(self.now, format_args!("{id} has sent its question to {peer}"));
@@ -154,8 +154,8 @@ impl World {
     }
 
     /// A link, or an attempt to open one, is lost.
-    fn take_in_loss(&mut self, id: Id, lost: Lost) {
-        let Lost { peer, kind, why, unreached, unsent } = lost;
+    fn take_in_loss(&mut self, id: Id, lost: LostLink) {
+        let LostLink { peer, kind, why, unreached, unsent } = lost;
         if why.contains(REFUSED) && !why.contains(&address_of(peer)) {
             self.blame(
                 id,
@@ -169,7 +169,7 @@ impl World {
         }
         let process = self.process(id);
         process.queued.remove(&peer);
-        let unreached = process.links.forget_since(peer) && unreached;
+        let unreached = process.links.drop_pending(peer) && unreached;
         let wrong = process.announced.lost(peer, unreached);
         self.blame(id, wrong);
         self.lose_link_for(id, peer, kind, why, unreached);
@@ -178,7 +178,7 @@ impl World {
     /// Whether all that a lost link was used for are requests of which no byte has left.
     fn loses_nothing(&mut self, id: Id, peer: Id, unsent: &UnsentRequests) -> bool {
         let process = self.process(id);
-        let calls = process.links.calls_unsent(peer, unsent);
+        let calls = process.links.unsent_calls(peer, unsent);
         let may_open = process.links.may_open(peer);
         may_open && self.node(id).is_some_and(|node| node.is_involved_only_in(peer, &calls))
     }

@@ -39,8 +39,8 @@ impl Linked {
     fn left_at(&mut self, id: Id) -> Vec<String> {
         let Some(process) = &mut self.processes[id as usize] else { return Vec::new() };
         let links = &mut process.links;
-        links.forget_streamed();
-        links.grant();
+        links.prune_streaming();
+        links.send_windows();
         let mut left = Vec::new();
         let mut holds = |count: usize, what: &str| {
             if count > 0 {
@@ -53,9 +53,9 @@ impl Linked {
             "peers to send to",
         );
         holds(links.arrivals.len(), "inputs for its chain");
-        holds(links.granting.len(), "links whose peers wait for a window");
+        holds(links.window_grants.len(), "links whose peers wait for a window");
         holds(usize::from(links.is_streaming()), "links on which long messages leave");
-        holds(usize::from(links.due.next().is_some()), "deadlines of connections");
+        holds(usize::from(links.deadlines.next().is_some()), "deadlines of connections");
         holds(links.peering.half_open().count(), "connections that await a hello");
         holds(usize::from(links.peering.has_waiting_runs()), "runs that wait for a link to end");
         let used: u64 = process.memory.iter().map(Budget::used).sum();
@@ -89,7 +89,7 @@ impl Linked {
         if !link.inbox.is_idle() {
             left.push(format!("still awaits the rest of what {peer} has begun to send"));
         }
-        if link.unfinished.is_some() || link.deadline.is_some() {
+        if link.request_deadline.is_some() || link.deadline.is_some() {
             left.push(format!("has a deadline for {peer}, of which nothing is arriving"));
         }
         if link.unacknowledged >= link.ackmark() {

@@ -46,7 +46,7 @@ impl World {
                 self.discard(id, key);
             }
             LinksOutput::Prepare(new_link) => self.establish(id, *new_link),
-            LinksOutput::Refused { key, why } => self.refuses(id, key, &why),
+            LinksOutput::Rejected { key, why } => self.refuses(id, key, &why),
             LinksOutput::Up { .. } | LinksOutput::Pause { .. } => {}
             LinksOutput::Lost { peer, loss, why, .. } => {
                 self.trace.say(self.now, format_args!("the link of {id} to {peer} is gone, {loss:?}: {why}"));
@@ -54,12 +54,12 @@ impl World {
                     self.linked().touch(id);
                 }
             }
-            LinksOutput::Answered { key, peer } => {
+            LinksOutput::PongReceived { key, peer } => {
                 let place = self.process(id).place(key);
                 let ends_at = place.map_or(0, |place| self.linked().end(place).ends_at);
                 // A PONG that is followed by the end of the link does not count as an answer.
                 if ends_at > self.now {
-                    self.process(id).links.confirm(now, peer);
+                    self.process(id).links.confirm_alive(now, peer);
                 }
             }
         }
@@ -85,7 +85,7 @@ impl World {
         let ((pipe, side), by) = (place, if accepted { peer } else { id });
         if self.linked().settings.refusal == Refusal::AfterGreeting && self.refuses_now(peer, id) {
             self.inject(Fault::Refused, &[id, peer]);
-            return self.process(id).links.fails_to_stand(now, key, peer, "no memory for its session");
+            return self.process(id).links.fail_setup(now, key, peer, "no memory for its session");
         }
         self.trace.say(
             self.now,
@@ -104,7 +104,7 @@ impl World {
                 _ => end.given.push(message),
             }
         }
-        self.process(id).links.stands(now, key, &hello, proof);
+        self.process(id).links.establish(now, key, &hello, proof);
         // More than the greeting may have been read before.
         self.schedule_event(at, pipe, side, super::step::ConnectionEvent::Bytes(Vec::new()));
     }
@@ -156,7 +156,7 @@ impl World {
 
     /// A request of this peer has been consumed.
     pub(crate) fn consumed_on_link(&mut self, id: Id, from: Id) {
-        self.process(id).links.consumed(from);
+        self.process(id).links.consume_request(from);
         self.linked().touch(id);
     }
 

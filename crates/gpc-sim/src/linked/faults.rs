@@ -138,7 +138,7 @@ impl World {
 
     /// Says goodbye on all links of a process.
     fn says_goodbye(&mut self, id: Id) {
-        self.process(id).links.goodbye("the node was shut down");
+        self.process(id).links.send_goodbyes("the node was shut down");
         for key in std::mem::take(&mut self.process(id).links.dirty) {
             self.write(id, key);
         }

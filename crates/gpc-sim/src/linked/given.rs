@@ -29,6 +29,7 @@ pub(super) enum Kind {
     Moved,
     Ping,
     Pong,
+    Stragglers,
     Pause,
 }
 
@@ -49,6 +50,7 @@ impl Name {
             Message::Moved(_) => Kind::Moved,
             Message::Ping => Kind::Ping,
             Message::Pong => Kind::Pong,
+            Message::Stragglers(_) => Kind::Stragglers,
             Message::Pause(_) => Kind::Pause,
         };
         Name { kind, call: call_of(message) }
@@ -89,7 +91,7 @@ impl GivenMessage {
             _ => None,
         };
         let in_order = match message {
-            Message::Request(_) | Message::Ping | Message::Pong => false,
+            Message::Request(_) | Message::Ping | Message::Pong | Message::Stragglers(_) => false,
             Message::Response(Response { answer, .. }) => is_short(answer),
             _ => true,
         };
@@ -100,7 +102,8 @@ impl GivenMessage {
             times,
             framed: false,
             in_order,
-            taken_back: false,
+            // It does not leave if a PONG waits.
+            taken_back: matches!(message, Message::Stragglers(_)),
             has_left: false,
         }
     }
@@ -229,7 +232,8 @@ impl GivenMessages {
 
     /// If requests have not left, and nothing that ends them: whether they were on a link before.
     pub(super) fn unsent(&self) -> Option<bool> {
-        let here = || self.messages.iter().filter(|message| !message.has_left);
+        let counts = |message: &&GivenMessage| !message.has_left && message.name.kind != Kind::Stragglers;
+        let here = || self.messages.iter().filter(counts);
         let mut requests = here().filter(|message| message.name.kind == Kind::Request).peekable();
         requests.peek()?;
         let ended = here().any(|message| message.taken_back || message.name.kind == Kind::Cancel);

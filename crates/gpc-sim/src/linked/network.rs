@@ -64,8 +64,8 @@ impl World {
         let mut link = Link::new(phase);
         let process = self.process(id);
         let [bodies, frames] = &process.memory;
-        link.inbox.use_memory(process.spare.clone(), frames);
-        link.outbox.use_memory(id, bodies, frames);
+        link.inbox.set_budgets(process.spare.clone(), frames);
+        link.outbox.set_budgets(id, bodies, frames);
         let key = process.links.table.put(Connection { link, place, blocked: false, rested: true });
         self.linked().end(place).key = Some(key);
         key

@@ -85,7 +85,7 @@ impl World {
         let mut came = false;
         for event in events {
             self.notes(id, peer, place, &event);
-            let heeded = self.process(id).links.heed(now, key, event, |_, _, _| Ok(()));
+            let heeded = self.process(id).links.handle_event(now, key, event, |_, _, _| Ok(()));
             self.settle_links(id);
             came |= !self.process(id).links.arrivals.is_empty();
             self.take_in_arrivals_of(id);
@@ -104,9 +104,9 @@ impl World {
         }
         let links = &mut self.process(id).links;
         match links.table.link_mut(key) {
-            Some(link) if came => link.heard = false,
+            Some(link) if came => link.has_heartbeat = false,
             Some(_) => {
-                links.take_heard(key);
+                links.report_heartbeat(key);
                 if !self.hears(id, peer) {
                     self.blame(
                         id,
@@ -138,11 +138,11 @@ impl World {
         let (Some(node), Some(process)) = (hosts.at(id).node.as_deref(), process) else { return Ok(()) };
         let Some(link) = process.links.table.link_mut(key) else { return Ok(()) };
         let context = Receiver { node, from: peer, unawaited: RefCell::new(Vec::new()) };
-        link.heard = true;
-        if straight && let Some(room) = link.inbox.room() {
+        link.has_heartbeat = true;
+        if straight && let Some(room) = link.inbox.read_buffer() {
             let count = room.len().min(piece.len());
             room[..count].copy_from_slice(&piece[..count]);
-            let filled = link.inbox.filled(count, events);
+            let filled = link.inbox.commit_read(count, events);
             piece = &piece[filled..];
         }
         let fed = link.inbox.feed(piece, &context, events);
@@ -171,7 +171,7 @@ impl World {
                 let wrong = format!("takes a reply of {length} bytes of {peer}, and its limit is {most}");
                 self.blame(id, (length > most).then_some(wrong));
             }
-            LinkEvent::Refused(refused) => {
+            LinkEvent::RequestRefused(refused) => {
                 self.linked().end(other).rules.request_came(refused.call);
                 self.owns_up_to_little_memory(id);
             }
@@ -179,13 +179,13 @@ impl World {
             LinkEvent::Cancel(call) => self.linked().end(other).rules.cancel_came(*call),
             LinkEvent::Credit(count) => self.linked().end(other).rules.credit_came(*count),
             LinkEvent::Window(window) => self.linked().end(other).rules.window_came(window),
-            LinkEvent::Begun { call, .. } => {
+            LinkEvent::RequestStarted { call, .. } => {
                 let rules = &mut self.linked().end(other).rules;
                 rules.request_begun(*call);
                 rules.body_came(false, *call);
             }
             LinkEvent::Ping => self.linked().end(other).rules.question_came(),
-            LinkEvent::Unwanted(call) => self.end_of_reply(place, *call),
+            LinkEvent::UnawaitedReply(call) => self.end_of_reply(place, *call),
             LinkEvent::ReplyRefused { call, .. } => {
                 self.end_of_reply(place, *call);
                 self.owns_up_to_little_memory(id);

@@ -26,7 +26,7 @@ impl World {
         let (orphans, copy, lied) = self.faults_of(from, to, &message);
         if let Message::Response(Response { call, answer }) = &message {
             if matches!(answer, Answer::Failed(_) | Answer::Partial(_)) {
-                self.process(from).links.request_ended(to, *call);
+                self.process(from).links.end_request(to, *call);
             }
             if matches!(answer, Answer::Arriving(_)) {
                 self.perhaps_breaks_below(from);
@@ -85,7 +85,8 @@ impl World {
             true => drop(links.peering.book.unlisted.insert(to)),
             false => drop(links.peering.book.unlisted.remove(&to)),
         }
-        let (state, unknown) = (links.peering.state(to), links.peering.want(to) == LinkStatus::Unknown);
+        let (state, unknown) =
+            (links.peering.state(to), links.peering.link_status(to) == LinkStatus::Unknown);
         if unknown {
             return self.hand_to_nobody(from, to, message);
         }

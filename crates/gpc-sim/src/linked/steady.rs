@@ -22,7 +22,7 @@ impl World {
 /// Describes what may leave on a connection, and is neither written nor marked to be.
 fn unwritten(Connection { link, blocked, .. }: &mut Connection) -> Option<String> {
     let Phase::Up(peer) = link.phase else { return None };
-    let waits = !*blocked && !link.marked && link.outbox.is_ready();
+    let waits = !*blocked && !link.is_dirty && link.outbox.prepare();
     waits.then(|| format!("has bytes for {peer} that its driver does not write"))
 }
 
@@ -31,13 +31,13 @@ impl Process {
     fn wrong_with(&self, key: LinkKey, connection: &Connection) -> Option<String> {
         let link = &connection.link;
         if let Phase::Up(peer) = link.phase
-            && link.inbox.will_grant()
-            && !self.links.granting.contains(&key)
+            && link.inbox.owes_window()
+            && !self.links.window_grants.contains(&key)
         {
             return Some(format!("lets {peer} wait for a window"));
         }
         // The deadline of a link may be sooner than that of any request that is left, but not later.
-        let (expected, set) = (link.inbox.next_limit(), link.unfinished);
+        let (expected, set) = (link.inbox.next_deadline(), link.request_deadline);
         (set.is_some() != expected.is_some() || set > expected).then(|| {
             format!("awaits the rest of requests until {set:?}, and it must have come by {expected:?}")
         })
@@ -45,9 +45,9 @@ impl Process {
 
     /// Returns the rule that the soonest deadline of an id's connections violates, in words.
     fn wrong_deadline(&self) -> Option<String> {
-        let due = self.links.due.next();
+        let due = self.links.deadlines.next();
         let all = self.links.table.values().flat_map(|connection| {
-            [connection.link.deadline, connection.link.unfinished].into_iter().flatten()
+            [connection.link.deadline, connection.link.request_deadline].into_iter().flatten()
         });
         let soonest = all.min();
         (due != soonest)

@@ -25,7 +25,7 @@ impl World {
     pub(super) fn flush(&mut self, id: Id) {
         self.flush_dirty(id);
         let links = &mut self.process(id).links;
-        if !links.granting.is_empty() && links.grant() {
+        if !links.window_grants.is_empty() && links.send_windows() {
             self.flush_dirty(id);
         }
         if !self.process(id).links.arrivals.is_empty() || !self.process(id).links.dirty.is_empty() {
@@ -35,12 +35,12 @@ impl World {
 
     fn flush_dirty(&mut self, id: Id) {
         let links = &mut self.process(id).links;
-        if std::mem::take(&mut links.stirred) {
+        if std::mem::take(&mut links.has_stream_data) {
             links.mark_streaming();
         }
         for key in std::mem::take(&mut self.process(id).links.dirty) {
             if let Some(connection) = self.process(id).links.table.get_mut(key) {
-                connection.link.marked = false;
+                connection.link.is_dirty = false;
                 let endless = connection.link.phase == Phase::Closing && connection.link.deadline.is_none();
                 let wrong = endless.then(|| "waits without a limit until a connection can be closed".into());
                 self.blame(id, wrong);
@@ -80,26 +80,26 @@ impl World {
         let mut held_back = false;
         if link.outbox.is_streaming() {
             link.begin_bulk(&|| now, true);
-            held_back = std::mem::take(&mut connection.rested) && link.outbox.is_held();
+            held_back = std::mem::take(&mut connection.rested) && link.outbox.is_throttled();
         }
         // Ends: each round writes bytes, or lets a paced link go on once.
         loop {
-            if !link.outbox.is_ready() {
-                let paced = link.outbox.is_held() && !connection.blocked;
+            if !link.outbox.prepare() {
+                let paced = link.outbox.is_throttled() && !connection.blocked;
                 if paced && !held(room) {
                     link.continue_bulk(now);
                     continue;
                 }
                 connection.blocked |= paced;
                 if !connection.blocked {
-                    link.rest();
+                    link.end_bulk();
                 }
                 break;
             }
-            link.acknowledge_beside();
+            link.piggyback_credit();
             if room == 0 {
                 connection.blocked = true;
-                stuck = link.outbox.waits().err();
+                stuck = link.outbox.charge_backlog().err();
                 break;
             }
             let mut parts = SmallVec::new();
@@ -111,17 +111,17 @@ impl World {
             drop(parts);
             let count = bytes.len() - before;
             room = if room == usize::MAX { room } else { room - count };
-            link.written(count);
-            if link.question_is_in_socket() {
+            link.mark_written(count);
+            if link.is_ping_in_socket() {
                 match held(room) {
-                    false => link.question_has_left(),
+                    false => link.confirm_ping_sent(),
                     true => connection.blocked = true,
                 }
             }
         }
         let through = link.outbox.is_idle();
         connection.rested |= !connection.blocked && through;
-        self.process(id).links.wrote(key);
+        self.process(id).links.finish_write(key);
         self.convey_bytes(id, to, bytes, matches!(phase, Phase::Up(_)));
         if through {
             self.all_has_left(id, key, to, phase);
@@ -192,8 +192,8 @@ impl World {
     pub(super) fn made_room(&mut self, id: Id, key: LinkKey, now: Time) {
         let Some(connection) = self.process(id).links.table.get_mut(key) else { return };
         let waited = std::mem::take(&mut connection.blocked);
-        connection.link.heard |= waited;
-        connection.link.question_has_left();
+        connection.link.has_heartbeat |= waited;
+        connection.link.confirm_ping_sent();
         connection.link.continue_bulk(now);
         let phase = connection.link.phase;
         self.write(id, key);
@@ -210,7 +210,7 @@ impl World {
     pub(super) fn hears(&mut self, id: Id, peer: Id) -> bool {
         let links = &self.process(id).links;
         let of_peer = |arrival: &Arrival| match arrival {
-            Arrival::Input(Input::Message { from, .. } | Input::Heard(from)) => *from == peer,
+            Arrival::Input(Input::Message { from, .. } | Input::Heartbeat(from)) => *from == peer,
             Arrival::Input(_) => false,
             Arrival::Lost(lost) => lost.peer == peer,
         };

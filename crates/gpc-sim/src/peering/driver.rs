@@ -52,7 +52,7 @@ impl World {
         if !self.processes[process].alive {
             return;
         }
-        let wanted = self.processes[process].peering.want(to);
+        let wanted = self.processes[process].peering.link_status(to);
         self.observe(Observation::Wants(process, to, wanted));
         if wanted == LinkStatus::Open {
             self.connect(process, to);
@@ -101,7 +101,7 @@ impl World {
                 self.discard(process, key);
             }
             Output::Close { key } => self.discard(process, key),
-            Output::Refused { key, why } => {
+            Output::Rejected { key, why } => {
                 self.say(format_args!("{:?} is refused: {why}", end(key)));
                 self.observe(Observation::Refused(end(key)));
             }
@@ -112,7 +112,7 @@ impl World {
                 self.send_frame(process, key, GOODBYE);
                 self.drop_local(process, key);
             }
-            Output::Ask { key, peer } => {
+            Output::SendPing { key, peer } => {
                 self.observe(Observation::Asked(end(key), peer));
                 self.send_frame(process, key, PING);
                 let pauses = self.processes[process].pauses.get(&peer).copied().unwrap_or_default();
@@ -120,10 +120,10 @@ impl World {
                 self.observe(Observation::Input(process, Input::AnswersUntil(peer, self.since(until))));
                 self.processes[process].peering.set_answer_limit(peer, until);
             }
-            Output::Lost { peer, kind, why, stood } => {
+            Output::Lost { peer, kind, why, was_up } => {
                 self.say(format_args!("process {process} has lost id {peer}: {why}"));
                 self.observe(Observation::LostBy(process, peer, kind));
-                self.observe(Observation::Lost(process, peer, stood));
+                self.observe(Observation::Lost(process, peer, was_up));
             }
             Output::Unreached { peer, why, .. } => {
                 self.say(format_args!("process {process} does not reach id {peer}: {why}"));
@@ -333,7 +333,8 @@ impl World {
         if let Some(key) = key {
             running.peering.book.keys.insert(peer, key);
         }
-        let (confirms, contradicts) = (running.peering.confirms(peer), running.peering.contradicts(peer));
+        let (confirms, contradicts) =
+            (running.peering.confirm_key(peer), running.peering.contradicting_link(peer));
         self.observe(Observation::Input(process, Input::Knows(peer, key)));
         self.observe(Observation::Lists { process, peer, confirms, contradicts });
         if let Some(link) = contradicts {
@@ -341,7 +342,7 @@ impl World {
         }
         self.observe(Observation::Input(process, Input::GivesUp(peer)));
         let running = &mut self.processes[process];
-        running.peering.learned(peer);
+        running.peering.restore_counts(peer);
         let gives_up = running.peering.give_up_attempt(peer);
         self.settle(process);
         if gives_up {

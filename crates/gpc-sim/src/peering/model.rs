@@ -10,8 +10,8 @@ use std::fmt;
 
 use crate::Random;
 use chained_gpc::link::peering::{
-    Crypto, FIRST_LENGTH, Handshake, KEY_LENGTH, PublicKey, RECORD_MAX, Role, SECOND_LENGTH, Session, TAG,
-    THIRD_LENGTH, Unproved,
+    Crypto, FIRST_LENGTH, Handshake, KEY_LENGTH, ProofError, PublicKey, RECORD_MAX, Role, SECOND_LENGTH,
+    Session, TAG, THIRD_LENGTH,
 };
 
 /// The group: powers of a generator modulo a Mersenne prime, so that both sides compute the same shared number.
@@ -95,10 +95,10 @@ impl Cipher {
         sealed
     }
 
-    fn open(&mut self, beside: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unproved> {
-        let (bytes, tag) = sealed.split_last_chunk::<TAG>().ok_or(Unproved)?;
+    fn open(&mut self, beside: &[u8], sealed: &[u8]) -> Result<Vec<u8>, ProofError> {
+        let (bytes, tag) = sealed.split_last_chunk::<TAG>().ok_or(ProofError)?;
         if self.tag(beside, bytes) != *tag {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         let mut plain = bytes.to_vec();
         self.stream(&mut plain);
@@ -129,7 +129,7 @@ impl fmt::Debug for Model {
 }
 
 impl Crypto for Model {
-    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, Unproved> {
+    fn begin(&mut self, role: Role, prologue: &[u8]) -> Result<Box<dyn Handshake>, ProofError> {
         let mut symmetric = Symmetric { chain: 7, all: hash(3, &[b"XXpsk0"]), cipher: None };
         symmetric.take(prologue);
         let ephemeral = self.random.between(2, PRIME as u64 - 2);
@@ -167,16 +167,16 @@ impl Symmetric {
         self.all = hash(6, &[&self.all.to_le_bytes(), said]);
     }
 
-    fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, Unproved> {
+    fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, ProofError> {
         let beside = self.all.to_le_bytes();
-        let sealed = self.cipher.as_mut().ok_or(Unproved)?.seal(&beside, plain);
+        let sealed = self.cipher.as_mut().ok_or(ProofError)?.seal(&beside, plain);
         self.take(&sealed);
         Ok(sealed)
     }
 
-    fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, Unproved> {
+    fn open(&mut self, sealed: &[u8]) -> Result<Vec<u8>, ProofError> {
         let beside = self.all.to_le_bytes();
-        let plain = self.cipher.as_mut().ok_or(Unproved)?.open(&beside, sealed)?;
+        let plain = self.cipher.as_mut().ok_or(ProofError)?.open(&beside, sealed)?;
         self.take(sealed);
         Ok(plain)
     }
@@ -196,8 +196,8 @@ struct ModelHandshake {
 }
 
 impl ModelHandshake {
-    fn mix_shared(&mut self, private: u64, public: Option<[u8; KEY_LENGTH]>) -> Result<(), Unproved> {
-        let number = shared(private, &public.ok_or(Unproved)?);
+    fn mix_shared(&mut self, private: u64, public: Option<[u8; KEY_LENGTH]>) -> Result<(), ProofError> {
+        let number = shared(private, &public.ok_or(ProofError)?);
         self.symmetric.mix(&number);
         Ok(())
     }
@@ -208,10 +208,10 @@ impl ModelHandshake {
         self.symmetric.mix(key);
     }
 
-    fn next(&mut self, by: Role) -> Result<u8, Unproved> {
+    fn next(&mut self, by: Role) -> Result<u8, ProofError> {
         let role = if self.step.is_multiple_of(2) { Role::First } else { Role::Second };
         if role != by || self.step > 2 {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         self.step += 1;
         Ok(self.step)
@@ -229,7 +229,7 @@ impl ModelHandshake {
 }
 
 impl Handshake for ModelHandshake {
-    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), Unproved> {
+    fn write(&mut self, payload: &[u8], message: &mut Vec<u8>) -> Result<(), ProofError> {
         let step = self.next(self.role)?;
         if step == 1 {
             self.mix_psk();
@@ -251,18 +251,18 @@ impl Handshake for ModelHandshake {
         Ok(())
     }
 
-    fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), Unproved> {
+    fn read(&mut self, message: &[u8], payload: &mut [u8]) -> Result<(), ProofError> {
         let step = self.next(self.other())?;
         let lengths = [FIRST_LENGTH, SECOND_LENGTH, THIRD_LENGTH];
         if message.len() != lengths[usize::from(step) - 1] {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         if step == 1 {
             self.mix_psk();
         }
         let mut rest = message;
         if step < 3 {
-            let (theirs, behind) = rest.split_first_chunk::<KEY_LENGTH>().ok_or(Unproved)?;
+            let (theirs, behind) = rest.split_first_chunk::<KEY_LENGTH>().ok_or(ProofError)?;
             self.said_ephemeral(theirs);
             (self.their_ephemeral, rest) = (Some(*theirs), behind);
         }
@@ -270,14 +270,14 @@ impl Handshake for ModelHandshake {
             self.mix_shared(self.ephemeral, self.their_ephemeral)?;
         }
         if step > 1 {
-            let (sealed, behind) = rest.split_at_checked(KEY_LENGTH + TAG).ok_or(Unproved)?;
+            let (sealed, behind) = rest.split_at_checked(KEY_LENGTH + TAG).ok_or(ProofError)?;
             let key = self.symmetric.open(sealed)?;
             (self.their_static, rest) = (key.first_chunk().copied(), behind);
             self.mix_shared(self.ephemeral, self.their_static)?;
         }
         let said = self.symmetric.open(rest)?;
         if said.len() != payload.len() {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         payload.copy_from_slice(&said);
         Ok(())
@@ -287,9 +287,9 @@ impl Handshake for ModelHandshake {
         self.their_static.map(PublicKey)
     }
 
-    fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, Unproved> {
+    fn into_session(self: Box<Self>) -> Result<Box<dyn Session>, ProofError> {
         if self.step != 3 {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         let chain = self.symmetric.chain.to_le_bytes();
         let [first, second] = [7, 8].map(|label| Cipher::new(hash(label, &[&chain])));
@@ -308,21 +308,22 @@ struct ModelSession {
 
 /// Records have a tag but are readable: no attacker uses their contents, and the checkers read them.
 impl Session for ModelSession {
-    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, Unproved> {
+    fn seal(&mut self, plain: &[u8], record: &mut [u8]) -> Result<usize, ProofError> {
         let sealed = [plain, &self.ours.tag(&[], plain)].concat();
         self.ours.count += 1;
-        let room = record.get_mut(..sealed.len()).filter(|room| room.len() <= RECORD_MAX).ok_or(Unproved)?;
+        let room =
+            record.get_mut(..sealed.len()).filter(|room| room.len() <= RECORD_MAX).ok_or(ProofError)?;
         room.copy_from_slice(&sealed);
         Ok(sealed.len())
     }
 
-    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, Unproved> {
-        let (opened, tag) = record.split_last_chunk::<TAG>().ok_or(Unproved)?;
+    fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<usize, ProofError> {
+        let (opened, tag) = record.split_last_chunk::<TAG>().ok_or(ProofError)?;
         if self.theirs.tag(&[], opened) != *tag {
-            return Err(Unproved);
+            return Err(ProofError);
         }
         self.theirs.count += 1;
-        plain.get_mut(..opened.len()).ok_or(Unproved)?.copy_from_slice(opened);
+        plain.get_mut(..opened.len()).ok_or(ProofError)?.copy_from_slice(opened);
         Ok(opened.len())
     }
 }
@@ -340,7 +341,7 @@ mod tests {
         psks: [u64; 2],
         prologues: [&[u8]; 2],
         flip: Option<(usize, usize)>,
-    ) -> Result<[Option<PublicKey>; 2], Unproved> {
+    ) -> Result<[Option<PublicKey>; 2], ProofError> {
         let mut first = model(psks[0], 11).begin(Role::First, prologues[0])?;
         let mut second = model(psks[1], 22).begin(Role::Second, prologues[1])?;
         let lengths = [FIRST_LENGTH, SECOND_LENGTH, THIRD_LENGTH];
@@ -361,23 +362,27 @@ mod tests {
         let (mut record, mut plain) = ([0; 64], [0; 64]);
         let length = one.seal(b"hello", &mut record)?;
         assert_eq!((length, two.open(&record[..length], &mut plain)), (5 + TAG, Ok(5)));
-        assert_eq!(two.open(&record[..length], &mut plain), Err(Unproved), "again");
-        assert_eq!(one.open(&record[..length], &mut plain), Err(Unproved), "sent back");
+        assert_eq!(two.open(&record[..length], &mut plain), Err(ProofError), "again");
+        assert_eq!(one.open(&record[..length], &mut plain), Err(ProofError), "sent back");
         Ok(keys)
     }
 
     #[test]
     fn who_has_the_secret_comes_through_and_learns_the_others_key() {
         assert_eq!(shake([5, 5], [b"p", b"p"], None), Ok([Some(public(22)), Some(public(11))]));
-        assert_eq!(shake([5, 6], [b"p", b"p"], None), Err(Unproved), "another secret");
-        assert_eq!(shake([5, 5], [b"p", b"q"], None), Err(Unproved), "another prologue");
+        assert_eq!(shake([5, 6], [b"p", b"p"], None), Err(ProofError), "another secret");
+        assert_eq!(shake([5, 5], [b"p", b"q"], None), Err(ProofError), "another prologue");
     }
 
     #[test]
     fn every_byte_of_every_message_counts() {
         for (step, length) in [FIRST_LENGTH, SECOND_LENGTH, THIRD_LENGTH].into_iter().enumerate() {
             for place in 0..length {
-                assert_eq!(shake([5, 5], [b"p", b"p"], Some((step, place))), Err(Unproved), "{step} {place}");
+                assert_eq!(
+                    shake([5, 5], [b"p", b"p"], Some((step, place))),
+                    Err(ProofError),
+                    "{step} {place}"
+                );
             }
         }
     }

@@ -46,8 +46,8 @@ impl Side {
                 }
                 Output::Up(link) => self.up.push((link.hello.from, link.key, link.proof)),
                 Output::Lost { peer, .. } | Output::Unreached { peer, .. } => self.lost.push(peer),
-                Output::Refused { key, why } => self.refused.push((key, why)),
-                Output::Ask { peer, .. } => self.peering.set_answer_limit(peer, NOW),
+                Output::Rejected { key, why } => self.refused.push((key, why)),
+                Output::SendPing { peer, .. } => self.peering.set_answer_limit(peer, NOW),
             }
         }
     }
@@ -250,7 +250,7 @@ fn a_link_that_has_proved_nothing_does_not_stay_when_a_key_is_listed() {
     one.connect(0, 2, Transport::Loopback);
     node.accept(0, Transport::Loopback);
     node.hear(0, &one.next());
-    assert_eq!((node.up.len(), node.peering.contradicts(1)), (1, None));
+    assert_eq!((node.up.len(), node.peering.contradicting_link(1)), (1, None));
     node.peering.book.keys.insert(1, public(11));
-    assert_eq!((node.peering.confirms(1), node.peering.contradicts(1)), (None, Some(LinkKey(0))));
+    assert_eq!((node.peering.confirm_key(1), node.peering.contradicting_link(1)), (None, Some(LinkKey(0))));
 }

@@ -429,7 +429,7 @@ impl World {
         for process in self.at.clone() {
             (0..self.scenario.n).for_each(|id| self.look_whether_remembered(process, id));
             let peering = &self.processes[process].peering;
-            let (unfinished, holds) = (peering.unfinished(), peering.has_waiting_runs());
+            let (unfinished, holds) = (peering.entry_count(), peering.has_waiting_runs());
             let waits = |id| matches!(peering.state(id), State::Connecting(_) | State::Expecting(_));
             let due = peering.next_deadline().is_some() || (0..self.scenario.n).any(waits);
             self.observe(Observation::Rest { process, unfinished, holds, due });

@@ -14,6 +14,7 @@ use chained_gpc::wire::{
 use chained_gpc::{Id, IdList, Tree};
 use gpc_sim::Fault;
 use gpc_sim::check::{Checkers, FunctionEnd, Held, Limits, Observation, Outcome, Plan};
+use gpc_trees::Group;
 
 /// Name of the call.
 pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
@@ -54,6 +55,10 @@ pub(super) enum Entry {
     PingLeft(Id, Id),
     Abandoned(Id, Id),
     GivenUp,
+    /// The caller takes the replies of children as they arrive.
+    Followed,
+    /// It gets the reply of these places, without statuses.
+    ChildReply(Group, SubtreeReply),
     LinkEnded(Id, Id),
     Unreached(Id, Id),
     Injected(Fault, Vec<Id>),
@@ -278,6 +283,10 @@ pub(super) fn judged(history: &[Entry]) -> Vec<&'static str> {
             }
             Entry::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
             Entry::GivenUp => Observation::GivenUp { call: CALL },
+            Entry::Followed => Observation::Followed { call: CALL },
+            Entry::ChildReply(group, reply) => {
+                Observation::ChildReply { call: CALL, group: *group, reply, report: None }
+            }
             Entry::DataCame(at, from) => Observation::DataCame { at: *at, from: *from, call: CALL },
             Entry::DataGone(at, from) => Observation::DataGone { at: *at, from: *from, call: CALL },
             Entry::Requested(at, from) => Observation::Requested { at: *at, from: *from },

@@ -8,6 +8,7 @@ mod faults;
 mod history;
 mod jobs;
 mod limits;
+mod observed;
 mod own_part;
 mod parents;
 mod refusals;

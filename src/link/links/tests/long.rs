@@ -31,7 +31,7 @@ fn long_response(call: CallId, length: usize) -> Message {
     Message::Response(Response { call, answer: Answer::Reply(reply) })
 }
 
-/// Lengths around what changes at them.
+/// Lengths around the limits of segments and windows.
 fn length() -> impl Strategy<Value = usize> {
     let window = WINDOW as usize;
     prop_oneof![
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What has been sent, by sender, and what has come.
+/// The sent requests and responses, by sender.
 #[derive(Default)]
 struct Book {
     asked: [u64; 2],
@@ -86,7 +86,7 @@ impl Pair {
     fn takes(&mut self, at: usize) -> Option<Arc<Request>> {
         let whole = self.requests[at].iter().position(|request| request.data.is_whole())?;
         let request = self.requests[at].remove(whole);
-        self.nodes[at].consumed(1 - at as Id);
+        self.nodes[at].consume_request(1 - at as Id);
         request
     }
 
@@ -97,7 +97,7 @@ impl Pair {
         }
     }
 
-    /// Checks whatever has come, and forgets it.
+    /// Checks and drops the received messages.
     fn check(&mut self, book: &Book) -> Result<(), TestCaseError> {
         for request in self.requests.iter().flatten().filter(|request| request.data.is_whole()) {
             let expected = data(request.call, book.lengths[&request.call]);
@@ -123,10 +123,10 @@ impl Pair {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// What arrives whole is what was sent, on whatever links. On the last one everything arrives; then nothing is held
-    /// of it, and credit and memory are as at the beginning.
+    /// Messages that arrive whole equal those that were sent, on any link. On the last link all messages arrive; then
+    /// credit and memory are as at the start.
     #[test]
-    fn long_data_arrive_as_they_were_sent_and_leave_nothing(steps in proptest::collection::vec(step(), 0..40)) {
+    fn long_data_arrive_intact_and_all_memory_is_released(steps in proptest::collection::vec(step(), 0..40)) {
         let (mut pair, mut book) = (Pair::new(), Book::default());
         pair.holds = true;
         for step in steps {
@@ -139,7 +139,7 @@ proptest! {
                 Step::Break => pair.breaks(),
             }
             for lost in pair.losses.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
-                pair.nodes[1 - lost.peer as usize].forget_since(lost.peer);
+                pair.nodes[1 - lost.peer as usize].drop_pending(lost.peer);
             }
             pair.check(&book)?;
         }
@@ -159,9 +159,9 @@ proptest! {
         pair.runs();
         for at in 0..2 {
             let node = &mut pair.nodes[at];
-            node.grant();
-            node.forget_streamed();
-            prop_assert!(node.granting.is_empty() && !node.is_streaming());
+            node.send_windows();
+            node.prune_streaming();
+            prop_assert!(node.window_grants.is_empty() && !node.is_streaming());
             for (_, End { link, .. }) in node.table.iter() {
                 prop_assert!(link.inbox.is_idle() && link.outbox.is_idle(), "id {} still has something", at);
             }

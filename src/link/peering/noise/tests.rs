@@ -21,7 +21,7 @@ fn noise(secret: u8, job: u8, key: u8) -> Noise {
 type End = (Option<PublicKey>, Box<dyn Session>);
 
 /// Runs a handshake, with the prologue that each side has seen.
-fn shake(mut one: Noise, mut two: Noise, said: &[u8], heard: &[u8]) -> Result<[End; 2], Unproved> {
+fn shake(mut one: Noise, mut two: Noise, said: &[u8], heard: &[u8]) -> Result<[End; 2], ProofError> {
     let (mut one, mut two) = (one.begin(Role::First, said)?, two.begin(Role::Second, heard)?);
     let mut payload = [0; 8];
     let mut message = Vec::new();
@@ -42,7 +42,7 @@ fn shake(mut one: Noise, mut two: Noise, said: &[u8], heard: &[u8]) -> Result<[E
 }
 
 #[test]
-fn two_that_have_the_secret_learn_each_others_keys_and_seal_records() {
+fn two_sides_with_the_secret_learn_their_keys_and_seal_records() {
     let [(first, mut one), (second, mut two)] =
         shake(noise(1, 1, 10), noise(1, 1, 90), b"said", b"said").unwrap();
     assert_eq!(first, Some(PrivateKey::new([90; 32]).public()));
@@ -59,11 +59,11 @@ fn two_that_have_the_secret_learn_each_others_keys_and_seal_records() {
     let longest = vec![7; RECORD_MAX - TAG];
     assert_eq!(two.seal(&longest, &mut record), Ok(RECORD_MAX));
     assert_eq!(one.open(&record, &mut plain), Ok(longest.len()));
-    assert_eq!(two.seal(&vec![7; RECORD_MAX - TAG + 1], &mut record), Err(Unproved));
+    assert_eq!(two.seal(&vec![7; RECORD_MAX - TAG + 1], &mut record), Err(ProofError));
 }
 
 #[test]
-fn another_secret_job_or_prologue_is_refused_at_the_first_message() {
+fn another_secret_job_or_prologue_is_rejected_at_the_first_message() {
     for (secret, job, heard) in [(2, 1, b"said"), (1, 2, b"said"), (1, 1, b"sAid")] {
         let shaken = shake(noise(1, 1, 10), noise(secret, job, 90), b"said", heard);
         assert!(shaken.is_err(), "{secret} {job} {heard:?}");
@@ -71,20 +71,20 @@ fn another_secret_job_or_prologue_is_refused_at_the_first_message() {
 }
 
 #[test]
-fn a_record_that_was_changed_or_comes_again_is_refused() {
+fn changed_and_replayed_records_are_rejected() {
     let [(_, mut one), (_, mut two)] = shake(noise(1, 1, 10), noise(1, 1, 90), b"", b"").unwrap();
     let (mut record, mut plain) = ([0; 64], [0; 64]);
     let length = one.seal(b"pay 1", &mut record).unwrap();
     let sealed = record;
     record[2] ^= 1;
-    assert_eq!(two.open(&record[..length], &mut plain), Err(Unproved));
+    assert_eq!(two.open(&record[..length], &mut plain), Err(ProofError));
     assert_eq!(two.open(&sealed[..length], &mut plain), Ok(5));
-    assert_eq!(two.open(&sealed[..length], &mut plain), Err(Unproved), "again");
-    assert_eq!(one.open(&sealed[..length], &mut plain), Err(Unproved), "sent back");
+    assert_eq!(two.open(&sealed[..length], &mut plain), Err(ProofError), "again");
+    assert_eq!(one.open(&sealed[..length], &mut plain), Err(ProofError), "sent back");
 }
 
 #[test]
-fn nothing_of_keys_is_shown() {
+fn debug_output_shows_no_keys() {
     let mut noise = noise(1, 1, 0x61);
     let handshake = noise.begin(Role::First, b"").unwrap();
     assert_eq!(format!("{noise:?} {handshake:?}"), "Noise(..) NoiseHandshake(..)");
@@ -92,7 +92,7 @@ fn nothing_of_keys_is_shown() {
 
 #[test]
 fn without_randomness_there_is_no_handshake() {
-    let fill: Fill = Box::new(|_| Err(Unproved));
+    let fill: Fill = Box::new(|_| Err(ProofError));
     let mut none = Noise { fill, ..noise(1, 1, 1) };
     assert!(none.begin(Role::First, b"").is_err());
 }

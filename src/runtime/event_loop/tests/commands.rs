@@ -1,4 +1,4 @@
-//! Commands: their order, their share of a turn, and what becomes of them at the end of a node.
+//! Commands: their order, their share of a turn, and their results when a node ends.
 
 use std::future::Future as _;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ fn calls_begin_in_the_order_in_which_they_were_started() {
     for number in 0..9u8 {
         handles.push(node.call(Call::new(func).ids([0]).header(vec![number])).unwrap());
         if number % 3 == 2 {
-            // It leaves two of three to the next turns, which take more meanwhile.
+            // Each turn leaves two of three commands to later turns, and more arrive meanwhile.
             node.progress_at_most(1).unwrap();
         }
     }
@@ -46,7 +46,7 @@ fn calls_begin_in_the_order_in_which_they_were_started() {
     assert_eq!(*headers.lock().unwrap(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
-/// The flag of a mailbox is taken at each look: mail that the look leaves there must set it again.
+/// Each check of a mailbox clears its flag, which must be set again if the check leaves mail.
 #[test]
 fn mail_beyond_the_share_of_a_turn_is_work_for_the_next() {
     let functions = Functions::new();
@@ -64,9 +64,9 @@ fn mail_beyond_the_share_of_a_turn_is_work_for_the_next() {
     assert!(!node.event_loop().is_busy() && handles.iter_mut().all(|handle| handle.test().is_some()));
 }
 
-/// A call that found no place was cancelled, under a number that no call had.
+/// A call that a full queue rejected was cancelled, under a number that no call had.
 #[test]
-fn what_finds_no_place_in_the_queue_leaves_nothing_behind() {
+fn a_command_that_a_full_queue_rejects_leaves_nothing_behind() {
     let functions = Functions::new();
     let (func, _) = records(&functions);
     let mut node = lone(&functions);
@@ -112,19 +112,19 @@ fn a_node_that_ends_starts_no_call_and_keeps_to_its_first_limit() {
     shut_down(&node, Duration::from_secs(5));
     turns(&mut node, 1);
     let mut late = node.call(Call::new(func).ids([0])).unwrap();
-    // None of these changes a node that ends.
+    // None of these commands changes a node that ends.
     node.learn(Peer::new(1, "unix:@one".parse().unwrap())).unwrap();
     shut_down(&node, Duration::ZERO);
     turns(&mut node, 2);
     assert_eq!(late.test(), Some(Err(CallError::Ended)));
     assert!(node.event_loop().connections.members().is_empty());
     assert!(!node.event_loop().has_ended() && flying.test().is_none());
-    // Of memory for the next call nothing is left to be given back.
+    // No memory for a next call is left to release.
     let idle = node.event_loop().memory_until();
     node.event_loop_mut().release_memory(idle);
     assert!(!node.event_loop().holds_memory());
     let end = node.event_loop().next_deadline().expect("it ends at some time");
-    let left = end.since(node.event_loop().ask_time());
+    let left = end.since(node.event_loop().now());
     assert!(left > Duration::from_secs(1) && left <= Duration::from_secs(5), "{left:?}");
     tokens.lock().unwrap().pop().unwrap().reply(Default::default());
     turns(&mut node, 2);
@@ -132,7 +132,7 @@ fn a_node_that_ends_starts_no_call_and_keeps_to_its_first_limit() {
 }
 
 #[test]
-fn a_dropped_handle_cancels_a_call_whose_replies_were_wanted_and_no_other() {
+fn a_dropped_handle_cancels_only_a_call_with_replies() {
     let functions = Functions::new();
     let tokens = Arc::<Mutex<Vec<_>>>::default();
     let hold = tokens.clone();

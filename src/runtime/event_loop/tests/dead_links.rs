@@ -1,5 +1,4 @@
-//! TCP links that die while nothing is under way: the system watches them, and requests that have not left go out on
-//! the next link.
+//! TCP links that die while idle: keepalive detects them, and unsent requests go out on the next link.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +15,7 @@ fn linked(functions: &Functions, func: FuncHandle) -> [PolledNode; 2] {
     nodes
 }
 
-/// A function, and how often it was executed.
+/// A function, and its number of executions.
 fn counting(functions: &Functions) -> (FuncHandle, Arc<AtomicUsize>) {
     let executed = Arc::new(AtomicUsize::new(0));
     let count = executed.clone();
@@ -47,10 +46,10 @@ fn only_link(node: &EventLoop) -> LinkKey {
     node.connections.links.up(id).unwrap()
 }
 
-/// A link that died while it was idle (a NAT forgot it) took the next call with it, 10 s later: the system was asked to
-/// watch neither side.
+/// A link that died while idle (a NAT forgot it) failed the next call, 10 s later: keepalive was not set on either
+/// side.
 #[test]
-fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
+fn keepalive_of_both_sides_of_a_tcp_link_follows_the_heartbeat() {
     let functions = Functions::new();
     let func = functions.func("nothing", |_, _| Ok(())).unwrap();
     let seconds = Duration::from_secs;
@@ -85,8 +84,8 @@ fn the_system_watches_both_sides_of_a_tcp_link_as_the_heartbeat_says() {
     }
 }
 
-/// The system gives a link up where nothing is read for long, so an application that announced a pause of minutes lost
-/// the links that long replies came on.
+/// The system closes a link whose peer reads nothing for long. An application that announced a pause of minutes lost
+/// links with long replies.
 #[test]
 fn an_announced_pause_is_granted_by_the_system_too() {
     let functions = Functions::new();
@@ -107,27 +106,26 @@ fn an_announced_pause_is_granted_by_the_system_too() {
     }
 }
 
-/// The other side of an idle link breaks it off, and this one has not noticed yet. Returns the key that the link had
-/// here.
+/// The peer resets an idle link, and this side has not noticed yet. Returns the key of the link.
 fn break_unnoticed(nodes: &mut [PolledNode; 2]) -> LinkKey {
     let other = nodes[1].event_loop_mut();
     let key = only_link(other);
     let socket = other.connections.links.table.get(key).unwrap().socket.descriptor().unwrap();
-    // What comes is not read: the system says at once that the connection is gone.
+    // With a linger time of zero, the close resets the connection.
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
-    let now = other.ask_time();
+    let now = other.now();
     other.connections.close(now, key, "the test breaks it");
-    other.take_in();
+    other.deliver_arrivals();
     let key = only_link(nodes[0].event_loop());
-    // The system of this side learns of it without a turn of the node: bounded by the test's own limit.
+    // The system reports it without a turn of the node; the test limits the wait.
     while !nodes[0].event_loop().connections.links.table.get(key).unwrap().socket.is_ended() {
         std::thread::yield_now();
     }
     key
 }
 
-/// A call over a link that had died while it was idle failed, although no byte of its request had left: the node
-/// noticed by the write. Nothing was wrong with the peer.
+/// A call over a link that had died while idle failed, although no byte of its request had left: the write reported the
+/// error, and the peer was alive.
 #[test]
 fn a_request_of_which_no_byte_was_written_goes_out_on_a_fresh_link() {
     let functions = Functions::new();

@@ -1,16 +1,14 @@
-//! What could end the process where it makes or touches shared memory: a limit of the length of its files, and pages
-//! that the system has promised and does not have.
+//! Checks before shared memory is created or touched: the limit of file sizes, and missing pages. Either would end the
+//! process with a signal.
 //!
-//! Both are asked for before, so that they are errors, and the link uses its socket. The process's signals are its own:
-//! none is caught, blocked or ignored here.
+//! A failed check is an error, and the link uses its socket. Signal handlers of the process are never changed.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Refuses memory that is longer than the files of this process may be: the system counts it as one, and would end the
-/// process with a signal.
+/// Rejects memory that is longer than files of this process may be: the system would end the process with a signal.
 pub(super) fn check_file_size(length: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(most) if length > most => {
@@ -22,23 +20,22 @@ pub(super) fn check_file_size(length: u64) -> io::Result<()> {
     }
 }
 
-/// Has all pages of shared memory be there, where the system may have none left when they are touched: whoever touches
-/// one then is ended with a signal.
+/// Allocates all pages of shared memory if the system does not overcommit. Otherwise an access to a page that the
+/// system cannot provide would end the process with a signal.
 ///
-/// That is so where the system takes no more memory than it has promised in all. Elsewhere a page is found or made room
-/// for, as for all memory of the process; there it is left until it is touched, since to clear all of them takes longer
-/// than all else that makes a link.
-pub(super) fn have_pages(memory: &OwnedFd, length: u64) -> io::Result<()> {
-    match counts_promises() {
+/// With overcommit, the system provides pages on access, as for all memory of the process. Clearing all of them would
+/// take longer than all other steps of a new link.
+pub(super) fn allocate_pages(memory: &OwnedFd, length: u64) -> io::Result<()> {
+    match is_overcommit_strict() {
         true => allocate(memory, length),
         false => Ok(()),
     }
 }
 
 #[cfg(target_os = "linux")]
-fn counts_promises() -> bool {
+fn is_overcommit_strict() -> bool {
     use std::sync::OnceLock;
-    /// What the administrator has chosen seldom changes, and a file is read for it.
+    /// The setting seldom changes, and reading it opens a file.
     static STRICT: OnceLock<bool> = OnceLock::new();
     *STRICT.get_or_init(|| {
         std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|text| text.trim() == "2")
@@ -52,7 +49,7 @@ fn allocate(memory: &OwnedFd, length: u64) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn counts_promises() -> bool {
+fn is_overcommit_strict() -> bool {
     false
 }
 
@@ -67,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// Pages were there when they were first touched, or the process was ended by SIGBUS.
+    /// If pages were missing at the first access, the process was ended by SIGBUS.
     #[test]
     fn pages_are_had_before_they_are_touched_though_the_size_is_sealed() {
         let memory = memfd_create("pages", MemfdFlags::ALLOW_SEALING).unwrap();
@@ -76,12 +73,12 @@ mod tests {
         assert_eq!(fstat(&memory).unwrap().st_blocks, 0);
         allocate(&memory, 1 << 20).unwrap();
         assert_eq!(fstat(&memory).unwrap().st_blocks * 512, 1 << 20);
-        // Beyond what there is nothing is had, and that is an error.
+        // An allocation beyond the size is an error.
         assert!(allocate(&memory, 2 << 20).is_err());
     }
 
     #[test]
-    fn what_files_may_have_is_no_error() {
+    fn memory_within_the_file_limit_is_no_error() {
         assert!(check_file_size(0).is_ok());
         let most = getrlimit(Resource::Fsize).current;
         assert_eq!(check_file_size(u64::MAX).is_err(), most.is_some_and(|most| most < u64::MAX));

@@ -1,9 +1,9 @@
-//! Memory that nobody can change any more, mapped to be read.
+//! Mappings of sealed memory, whose content no process can change.
 //!
-//! Plain references may point there, whatever another process does: a memfd that is sealed against writing, shrinking
-//! and further seals keeps its bytes for good, and so does every mapping of it. What another process hands over is
-//! checked for that before it is mapped. It must have all of its pages, too: to read one that was never written would
-//! need memory, and without any the reader would be killed.
+//! Plain references may point there. A memfd that is sealed against writing, shrinking and further seals keeps its
+//! bytes for good, and so does each mapping of it. Memory from another process is checked for these seals before it is
+//! mapped. All of its pages must exist, too: reading a page that was never written needs memory, and without any the
+//! reader would be killed.
 
 use std::io;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use rustix::io::pread;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
-/// A descriptor of memory that keeps its bytes for good.
+/// A descriptor of sealed memory.
 #[derive(Debug)]
 pub(in crate::transport::shm) struct SealedFile {
     descriptor: OwnedFd,
@@ -23,18 +23,18 @@ pub(in crate::transport::shm) struct SealedFile {
 }
 
 impl SealedFile {
-    /// Copies bytes into memory of their own, and seals it.
+    /// Copies bytes into new memory, and seals it.
     ///
     /// # Errors
-    /// The system's; or it has no such memory.
+    /// The system's, or if it provides no such memory.
     pub(in crate::transport::shm) fn of(bytes: &[u8]) -> io::Result<SealedFile> {
         Ok(SealedFile { descriptor: sealed(bytes)?, length: bytes.len() })
     }
 
-    /// Memory that another process has made.
+    /// Takes memory that another process has created.
     ///
     /// # Errors
-    /// When it is not of exactly this length, or its bytes could still change or vanish; and the system's.
+    /// If it does not have exactly this length, or its bytes are not sealed; and the system's.
     pub(in crate::transport::shm) fn open(descriptor: OwnedFd, length: usize) -> io::Result<SealedFile> {
         check(&descriptor, length)?;
         Ok(SealedFile { descriptor, length })
@@ -48,18 +48,18 @@ impl SealedFile {
         &self.descriptor
     }
 
-    /// Its bytes, where they lie.
+    /// Maps the bytes.
     ///
     /// # Errors
     /// The system's.
     pub(in crate::transport::shm) fn map(&self) -> io::Result<Mapped> {
-        // SAFETY: a new mapping at a place that the system chooses touches nothing there is.
+        // SAFETY: a new mapping at an address that the system chooses affects no existing one.
         let start = unsafe { mmap(std::ptr::null_mut(), self.length, READ, SHARED, &self.descriptor, 0)? };
         let start = NonNull::new(start.cast()).ok_or_else(at_zero)?;
         Ok(Mapped { start, length: self.length })
     }
 
-    /// Copies its bytes from an offset on.
+    /// Copies bytes from an offset on.
     ///
     /// # Errors
     /// The system's.
@@ -77,11 +77,10 @@ impl SealedFile {
     }
 }
 
-/// To be read alone.
+/// Read-only.
 const READ: ProtFlags = ProtFlags::READ;
 
-/// The pages of the memory itself: a private mapping shares those that it does not write, and all systems map sealed
-/// memory so.
+/// Private mappings share pages that are not written, and all systems map sealed memory this way.
 const SHARED: MapFlags = MapFlags::PRIVATE;
 
 /// The bytes of sealed memory, mapped.
@@ -98,7 +97,7 @@ unsafe impl Sync for Mapped {}
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped there until `self` is dropped, of memory that is sealed against changes of
+        // SAFETY: this many bytes are mapped there until `self` is dropped, and the memory is sealed against changes of
         // its bytes and its length.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
@@ -112,26 +111,27 @@ impl Drop for Mapped {
     }
 }
 
-/// A range of addresses in which pieces of sealed memory are mapped side by side. What comes otherwise is copied into
-/// pages of its own between them.
+/// A range of addresses in which pieces of sealed memory are mapped one after the other. Other bytes are copied into
+/// pages between them.
 ///
-/// The addresses are reserved, which takes no memory; pages come with what is put there.
+/// Reserved addresses take no memory; pages are added with the bytes.
 #[derive(Debug)]
 pub(in crate::transport::shm) struct Region {
     reserved: Arc<Reserved>,
-    /// Bytes that are there. They do not change any more; those up to the end of their page are this value's to write.
+    /// Number of bytes present, which no longer change. Bytes up to the end of their page may still be written by this
+    /// value.
     filled: usize,
 }
 
 impl Region {
-    /// Reserves addresses for so many bytes.
+    /// Reserves addresses for this many bytes.
     ///
     /// # Errors
-    /// When there are not as many.
+    /// If there are not enough.
     pub(in crate::transport::shm) fn reserve(length: usize) -> io::Result<Region> {
         let pages = length.checked_next_multiple_of(page_size()).ok_or(io::ErrorKind::OutOfMemory)?;
         let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a new mapping at a place that the system chooses touches nothing there is.
+        // SAFETY: a new mapping at an address that the system chooses affects no existing one.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), pages, none, flags)? };
         let start = NonNull::new(start.cast()).ok_or_else(at_zero)?;
         Ok(Region { reserved: Arc::new(Reserved { start, length, pages, lost: OnceLock::new() }), filled: 0 })
@@ -141,10 +141,10 @@ impl Region {
         self.filled
     }
 
-    /// Puts sealed memory behind what is there: mapped as far as whole pages go, copied where they do not.
+    /// Appends sealed memory: maps its whole pages if the region is filled up to a page boundary, and copies the rest.
     ///
     /// # Errors
-    /// The system's, or when it is longer than what is left; then nothing has changed.
+    /// The system's, or if it exceeds the remaining range; then nothing has changed.
     pub(in crate::transport::shm) fn lay(&mut self, memory: &SealedFile) -> io::Result<()> {
         let page = page_size();
         self.fits(memory.length)?;
@@ -155,8 +155,8 @@ impl Region {
         if whole > 0 {
             self.reserved.check()?;
             let range = self.filled..self.filled + whole;
-            // SAFETY: the range is reserved, whole pages of it lie behind all that is filled, so no reference points
-            // there, and nothing else does.
+            // SAFETY: the range is reserved, and its whole pages follow all filled bytes, so no reference or other
+            // mapping is there.
             let mapped = unsafe {
                 let place = self.reserved.place(range.start);
                 mmap(place, whole, READ, SHARED | MapFlags::FIXED, memory.descriptor.as_fd(), 0)
@@ -164,14 +164,14 @@ impl Region {
             self.reserved.settle(mapped.map(drop), range)?;
             self.filled += whole;
         }
-        // Pages that were mapped for nothing are mapped over by what comes next.
+        // The next append maps over these pages.
         self.push(&rest).inspect_err(|_| self.filled = before)
     }
 
-    /// Copies bytes behind what is there.
+    /// Appends a copy of bytes.
     ///
     /// # Errors
-    /// The system's, or when they are more than what is left; then nothing has changed.
+    /// The system's, or if they exceed the remaining range; then nothing has changed.
     pub(in crate::transport::shm) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.fits(bytes.len())?;
         let page = page_size();
@@ -181,12 +181,12 @@ impl Region {
             self.reserved.check()?;
             let range = backed..end.next_multiple_of(page);
             let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-            // SAFETY: as in `lay`: whole pages of the reserved range, behind all that is filled.
+            // SAFETY: as in `lay`: whole pages of the reserved range, behind all filled bytes.
             let mapped = unsafe { mmap_anonymous(self.reserved.place(backed), range.len(), access, flags) };
             self.reserved.settle(mapped.map(drop), range)?;
         }
-        // SAFETY: the range is reserved. Its pages were mapped to be written, just now or by an earlier `push`: `lay`
-        // leaves none in part. No reference points behind what is filled.
+        // SAFETY: the range is reserved. Its pages were mapped for writing, now or by an earlier `push`: `lay` leaves
+        // none in part. No reference points behind the filled bytes.
         unsafe {
             let place = self.reserved.start.as_ptr().add(self.filled);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
@@ -195,7 +195,7 @@ impl Region {
         Ok(())
     }
 
-    /// Some of what is there.
+    /// Returns a view of present bytes.
     pub(in crate::transport::shm) fn view(&self, range: Range<usize>) -> View {
         assert!(range.start <= range.end && range.end <= self.filled, "what has not come cannot be read");
         View { reserved: self.reserved.clone(), range }
@@ -209,7 +209,7 @@ impl Region {
     }
 }
 
-/// Some of the bytes of a region, which do not change any more.
+/// A view of some bytes of a region, which no longer change.
 #[derive(Debug)]
 pub(in crate::transport::shm) struct View {
     reserved: Arc<Reserved>,
@@ -218,8 +218,8 @@ pub(in crate::transport::shm) struct View {
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the range was filled when the view was made, and is never written or mapped anew from then on; it
-        // stays mapped until the last that shares it is dropped.
+        // SAFETY: the range was filled when the view was made, and is never written or mapped again from then on. It
+        // stays mapped until the last owner is dropped.
         unsafe {
             let start = self.reserved.start.as_ptr().add(self.range.start);
             std::slice::from_raw_parts(start, self.range.len())
@@ -231,13 +231,12 @@ impl AsRef<[u8]> for View {
 #[derive(Debug)]
 struct Reserved {
     start: NonNull<u8>,
-    /// Bytes that may be put there.
+    /// Number of bytes that fit.
     length: usize,
-    /// Bytes that are reserved, whole pages.
+    /// Number of reserved bytes, whole pages.
     pages: usize,
-    /// Addresses that may not be this value's any more: the system has failed to map something there, and says not
-    /// whether it had taken away what was there before. Nothing is mapped any more from then on, and these are left
-    /// alone.
+    /// Addresses that may no longer belong to this value: a mapping failed, and the system does not report whether it
+    /// had removed the one before. From then on nothing is mapped, and these addresses are never unmapped.
     lost: OnceLock<Range<usize>>,
 }
 
@@ -270,7 +269,7 @@ impl Drop for Reserved {
         let lost = self.lost.get().cloned().unwrap_or(self.pages..self.pages);
         for range in [0..lost.start, lost.end..self.pages] {
             if !range.is_empty() {
-                // SAFETY: these addresses are this value's, and every reference into them borrowed it, or shared it.
+                // SAFETY: these addresses belong to this value, and every reference into them borrowed or shared it.
                 let unmapped = unsafe { munmap(self.place(range.start), range.len()) };
                 debug_assert!(unmapped.is_ok(), "a range is unmapped once: {unmapped:?}");
             }
@@ -282,7 +281,7 @@ fn at_zero() -> io::Error {
     io::Error::other("memory was mapped at address 0")
 }
 
-/// New memory with these bytes, which nobody can change any more.
+/// Creates sealed memory with these bytes.
 #[cfg(target_os = "linux")]
 fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     use std::io::Write as _;
@@ -291,17 +290,17 @@ fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     super::backing::check_file_size(bytes.len() as u64)?;
     let memory = memfd_create("gpc-data", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = std::fs::File::from(memory);
-    // Cheaper than to map it: the system need not clear what is written whole.
+    // Cheaper than a mapping: the system need not clear pages that are fully written.
     file.write_all(bytes)?;
     fcntl_add_seals(&file, seals())?;
     Ok(file.into())
 }
 
-/// Refuses what is not memory of this length whose bytes stay as they are.
+/// Rejects memory of another length, or whose bytes are not sealed.
 #[cfg(target_os = "linux")]
 fn check(memory: &OwnedFd, length: usize) -> io::Result<()> {
     use rustix::fs::{fcntl_get_seals, fstat, fstatfs};
-    /// Of memfds, but for those of large pages, which are mapped otherwise.
+    /// File system of memfds, except those with huge pages, which are mapped differently.
     const TMPFS: i64 = 0x0102_1994;
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidData, why));
     let Ok(there) = fcntl_get_seals(memory) else { return refused("it is no sealed memory".into()) };
@@ -321,7 +320,7 @@ fn check(memory: &OwnedFd, length: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// No byte changes, comes or goes, for good.
+/// Seals against any change of the bytes and the size.
 #[cfg(target_os = "linux")]
 fn seals() -> rustix::fs::SealFlags {
     use rustix::fs::SealFlags;

@@ -1,47 +1,47 @@
-//! Gives the memory that the allocator keeps for the process back to the system.
+//! Returns free memory of the allocator to the system.
 //!
-//! What a node drops when it is idle lies between what it keeps. The GNU allocator gives the pages between back when it
-//! is asked to, and not by itself; other allocators see to that by themselves, and here nothing is done.
+//! Memory that an idle node frees lies between memory in use. The GNU allocator returns such pages only on request.
+//! Other allocators return them by themselves, and nothing is done here.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod gnu {
     use std::ffi::c_int;
 
-    // SAFETY: as the system's library declares them. Any thread may call them at any time, and they touch nothing that
-    // is in use.
+    // SAFETY: declared as in the system's library. Any thread may call them at any time, and they affect no memory in
+    // use.
     unsafe extern "C" {
         pub(super) safe fn malloc_trim(pad: usize) -> c_int;
         pub(super) safe fn mallopt(parameter: c_int, value: c_int) -> c_int;
     }
 
-    /// How many heaps there are at most.
+    /// Maximum number of heaps.
     pub(super) const ARENA_MAX: c_int = -8;
 
-    /// From how many bytes on a piece lies apart from the heaps. Without this the system's library moves the bound up
-    /// to the largest that was given back.
+    /// Length from which on an allocation has its own mapping. Unless it is set, the library raises it to the largest
+    /// freed allocation.
     pub(super) const MMAP_THRESHOLD: c_int = -3;
 
-    /// What it is at first.
+    /// Its default value.
     pub(super) const LARGE: c_int = 128 << 10;
 }
 
-/// Gives back all whole pages that nothing lies in.
-pub(crate) fn give_back() {
+/// Returns all unused pages to the system.
+pub(crate) fn trim_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     gnu::malloc_trim(0);
 }
 
-/// Has all threads of this process share one heap, where its allocator has one for each thread otherwise: of those the
-/// end is not given back, and each takes 64 MiB of addresses, and twice as much while it is made. For a process that is
-/// nothing but a node, at its very start; whoever embeds a node decides about his process's memory himself.
+/// Makes all threads of this process share one heap. By default the GNU allocator has a heap for each thread, which
+/// takes 64 MiB of addresses (twice as much while it is created), and whose end is never returned. For a process that
+/// is nothing but a node, at its very start: a program that embeds a node decides about its own memory.
 pub fn one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     gnu::mallopt(gnu::ARENA_MAX, 1);
 }
 
-/// Has large pieces lie apart from the heap for as long as this process lives, so that what they took is given back
-/// when they go: for a simulation, which has large ones once, and then a million small ones. Not for a node, whose
-/// buffers come and go.
+/// Makes large allocations use their own mappings for the rest of this process, so that their memory is returned when
+/// they are freed. For a simulation, which has few large allocations, and then a million small ones. Not for a node,
+/// which often allocates buffers.
 pub fn large_apart() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     gnu::mallopt(gnu::MMAP_THRESHOLD, gnu::LARGE);

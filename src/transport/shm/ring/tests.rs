@@ -1,4 +1,5 @@
-//! Rings over plain memory: against a queue of bytes, against liars, and every interleaving of two threads.
+//! Rings over plain memory: compared with a queue of bytes, with invalid indices, and in every interleaving of two
+//! threads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A ring's memory inside of one process.
+/// Ring memory inside one process.
 struct Plain<C> {
     control: Vec<C>,
     data: Vec<C>,
@@ -45,9 +46,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let bytes = prop::collection::vec(any::<u8>(), 0..40);
     let write = prop::collection::vec(bytes, 0..4).prop_map(Step::Write);
     let read = (0..40usize).prop_map(Step::Read);
-    let step =
+    let copy_max =
         prop_oneof![4 => write, 4 => read, 1 => Just(Step::ReaderSleeps), 1 => Just(Step::ReaderWakes)];
-    prop::collection::vec(step, 0..200)
+    prop::collection::vec(copy_max, 0..200)
 }
 
 proptest! {
@@ -58,10 +59,10 @@ proptest! {
         let (mut writer, mut reader, _) = ring(words);
         let mut model = VecDeque::new();
         let mut sleeps = false;
-        // Whether the writer has found no room and was not rung since.
-        let mut waits = false;
-        for step in steps {
-            match step {
+        // Whether the writer found no room and was not notified since.
+        let mut is_waiting = false;
+        for copy_max in steps {
+            match copy_max {
                 Step::Write(parts) => {
                     let wanted: usize = parts.iter().map(Vec::len).sum();
                     let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
@@ -69,10 +70,10 @@ proptest! {
                     let room = words * WORD - model.len();
                     prop_assert_eq!(written, wanted.min(room).min(words * WORD / 2));
                     model.extend(parts.concat().drain(..written));
-                    waits = if wanted == 0 { waits } else { written == 0 };
-                    prop_assert_eq!(writer.has_room_again(), waits && room > 0);
+                    is_waiting = if wanted == 0 { is_waiting } else { written == 0 };
+                    prop_assert_eq!(writer.has_room_again(), is_waiting && room > 0);
                     if written > 0 {
-                        prop_assert_eq!(writer.must_ring(), std::mem::take(&mut sleeps));
+                        prop_assert_eq!(writer.must_notify(), std::mem::take(&mut sleeps));
                     }
                 }
                 Step::Read(count) => {
@@ -81,25 +82,25 @@ proptest! {
                     let read = reader.read(&mut into).unwrap();
                     prop_assert_eq!(read, count.min(model.len()).min(words * WORD / 2));
                     prop_assert_eq!(&into[..read], model.drain(..read).collect::<Vec<_>>());
-                    if read > 0 && model.len() <= words * WORD / 2 && reader.must_ring() {
+                    if read > 0 && model.len() <= words * WORD / 2 && reader.must_notify() {
                         prop_assert!(writer.has_room_again());
                     }
                 }
                 Step::ReaderSleeps => {
-                    reader.sleep();
+                    reader.request_notifications();
                     sleeps = true;
                 }
                 Step::ReaderWakes => {
-                    reader.wake();
+                    reader.stop_notifications();
                     sleeps = false;
                 }
             }
         }
     }
 
-    /// Whatever stands in the shared words, either end says what is wrong, or goes on with bytes of the ring's memory.
+    /// Whatever the shared words contain, each end returns an error, or continues with bytes of the ring's memory.
     #[test]
-    fn a_liar_breaks_a_ring_and_nothing_else(
+    fn impossible_indices_break_only_the_ring(
         lies in prop::collection::vec((0..CONTROL, any::<u64>()), 1..20),
         near in any::<bool>(),
     ) {
@@ -112,11 +113,11 @@ proptest! {
             let mut into = [0; 100];
             if let Ok(count) = reader.read(&mut into) {
                 prop_assert!(count <= 32);
-                let _ = (reader.must_ring(), reader.has_bytes());
+                let _ = (reader.must_notify(), reader.has_bytes());
             }
             if let Ok(count) = writer.write(&[IoSlice::new(&bytes)]) {
                 prop_assert!(count <= 32);
-                let _ = (writer.must_ring(), writer.has_room_again());
+                let _ = (writer.must_notify(), writer.has_room_again());
             }
         }
     }
@@ -129,7 +130,7 @@ fn an_index_that_cannot_be_is_an_error_at_either_end() {
     assert!(reader.has_bytes(), "there is something to be found");
     let error = reader.read(&mut [0; 100]).unwrap_err().to_string();
     assert!(error.starts_with("the peer broke the shared ring: 65 bytes written and 0 read"), "{error}");
-    // Nobody has read what was never written.
+    // Bytes that were never written cannot have been read.
     for _ in 0..4 {
         writer.write(&[IoSlice::new(&[1; 100])]).unwrap();
     }
@@ -151,47 +152,47 @@ fn small_messages_use_the_start_of_a_ring_only() {
 const CAPACITY_WORDS: usize = if cfg!(miri) { 1 << 10 } else { 32 << 10 };
 
 #[test]
-fn a_writer_at_a_full_ring_is_rung_once_half_of_it_is_free() {
+fn a_writer_at_a_full_ring_is_notified_once_half_of_it_is_free() {
     let (mut writer, mut reader, _) = ring(8);
     let bytes = [1; 64];
     let fill = |writer: &mut Writer<_>| while writer.write(&[IoSlice::new(&bytes)]).unwrap() > 0 {};
     for _ in 0..3 {
         fill(&mut writer);
         assert!(!writer.has_room_again());
-        let mut rung = Vec::new();
+        let mut notified = Vec::new();
         while reader.read(&mut [0; 16]).unwrap() > 0 {
-            rung.push(reader.must_ring());
+            notified.push(reader.must_notify());
         }
-        assert_eq!(rung, [false, true, false, false]);
+        assert_eq!(notified, [false, true, false, false]);
         assert!(writer.has_room_again());
     }
-    // One that has had its room is not rung.
+    // A writer that has found room is not notified.
     fill(&mut writer);
     reader.read(&mut [0; 16]).unwrap();
     assert_eq!(writer.write(&[IoSlice::new(&bytes)]).unwrap(), 16);
     while reader.read(&mut [0; 16]).unwrap() > 0 {
-        assert!(!reader.must_ring());
+        assert!(!reader.must_notify());
     }
 }
 
 #[test]
-fn a_writer_is_rung_when_something_was_read_if_it_waits_for_that() {
+fn a_writer_that_waits_for_a_read_is_notified_of_it() {
     let (mut writer, mut reader, memory) = ring(4);
     let mut into = [0; 3];
     assert_eq!(writer.write(&[IoSlice::new(b"abcdefghi")]).unwrap(), 9);
-    assert_eq!((reader.read(&mut into).unwrap(), reader.must_ring()), (3, false));
-    assert_eq!((writer.wait_for_reader().unwrap(), writer.has_room_again()), (3, false));
+    assert_eq!((reader.read(&mut into).unwrap(), reader.must_notify()), (3, false));
+    assert_eq!((writer.request_read_notification().unwrap(), writer.has_room_again()), (3, false));
     assert_eq!(reader.read(&mut into).unwrap(), 3);
-    assert_eq!((reader.must_ring(), reader.must_ring()), (true, false));
+    assert_eq!((reader.must_notify(), reader.must_notify()), (true, false));
     assert!(writer.has_room_again());
-    assert_eq!((writer.read_by_now().unwrap(), writer.has_room_again()), (6, false));
-    // Who has nothing to write any more is not to look for room for ever.
-    writer.wait_for_reader().unwrap();
+    assert_eq!((writer.consumed_by_reader().unwrap(), writer.has_room_again()), (6, false));
+    // A writer without bytes stops waiting for room.
+    writer.request_read_notification().unwrap();
     writer.stop_waiting();
     assert_eq!(reader.read(&mut into).unwrap(), 3);
-    assert!(!reader.must_ring() && !writer.has_room_again());
+    assert!(!reader.must_notify() && !writer.has_room_again());
     memory.control()[CONSUMED].store(10, Relaxed);
-    assert!(writer.read_by_now().is_err() && writer.wait_for_reader().is_err());
+    assert!(writer.consumed_by_reader().is_err() && writer.request_read_notification().is_err());
 }
 
 /// Every interleaving of a writer and a reader on their own threads, over a memory as weak as the language allows.
@@ -221,38 +222,42 @@ mod interleaved {
         }
     }
 
-    /// What a side sleeps on: it stays rung until somebody has heard it. One who waits for a bell that nobody rings is
-    /// found as a deadlock.
+    /// The notification of a sleeping side; it stays set until it is taken. A missing notification is found as a
+    /// deadlock.
     #[derive(Default)]
-    struct Bell {
-        rung: Mutex<bool>,
-        heard: Condvar,
+    struct Notification {
+        is_set: Mutex<bool>,
+        changed: Condvar,
     }
 
-    impl Bell {
-        fn ring(&self) {
-            *self.rung.lock().unwrap() = true;
-            self.heard.notify_one();
+    impl Notification {
+        fn notify(&self) {
+            *self.is_set.lock().unwrap() = true;
+            self.changed.notify_one();
         }
 
         fn wait(&self) {
-            let mut rung = self.rung.lock().unwrap();
-            while !std::mem::take(&mut *rung) {
-                rung = self.heard.wait(rung).unwrap();
+            let mut is_set = self.is_set.lock().unwrap();
+            while !std::mem::take(&mut *is_set) {
+                is_set = self.changed.wait(is_set).unwrap();
             }
         }
     }
 
-    /// Reads what is there; sleeps if it is nothing.
-    fn read_or_sleep<M: Memory>(reader: &mut Reader<M>, bell: &Bell, got: &mut Vec<u8>) -> usize {
+    /// Reads available bytes; sleeps if there are none.
+    fn read_or_sleep<M: Memory>(
+        reader: &mut Reader<M>,
+        notification: &Notification,
+        got: &mut Vec<u8>,
+    ) -> usize {
         let mut into = [0; 2];
         let count = reader.read(&mut into).unwrap();
         got.extend_from_slice(&into[..count]);
         if count == 0 {
-            reader.sleep();
+            reader.request_notifications();
             M::Cell::fence();
             if !reader.has_bytes() {
-                bell.wait();
+                notification.wait();
             }
         }
         count
@@ -269,55 +274,56 @@ mod interleaved {
         model.check(body);
     }
 
-    /// A reader that sleeps whenever it finds nothing gets every byte.
+    /// A reader that sleeps whenever the ring is empty gets every byte.
     #[test]
-    fn a_sleeping_reader_is_rung() {
+    fn a_sleeping_reader_is_notified() {
         explore(3, || {
-            let (memory, bell) = (ring(1), Arc::new(Bell::default()));
+            let (memory, notification) = (ring(1), Arc::new(Notification::default()));
             let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
-            let rung = bell.clone();
+            let notify_reader = notification.clone();
             let writing = thread::spawn(move || {
                 for byte in [1, 2] {
                     assert_eq!(writer.write(&[IoSlice::new(&[byte])]).unwrap(), 1);
-                    if writer.must_ring() {
-                        rung.ring();
+                    if writer.must_notify() {
+                        notify_reader.notify();
                     }
                 }
             });
             let mut got = Vec::new();
             while got.len() < 2 {
-                read_or_sleep(&mut reader, &bell, &mut got);
+                read_or_sleep(&mut reader, &notification, &mut got);
             }
             assert_eq!(got, [1, 2]);
             writing.join().unwrap();
         });
     }
 
-    /// A writer that waits whenever it finds no room brings every byte, in order, to a reader that sleeps whenever it
-    /// finds nothing.
+    /// A writer that waits whenever the ring is full delivers every byte, in order, to a reader that sleeps whenever it
+    /// is empty.
     #[test]
-    fn a_waiting_writer_is_rung() {
+    fn a_waiting_writer_is_notified() {
         explore(2, || {
-            let (memory, data, room) = (ring(1), Arc::new(Bell::default()), Arc::new(Bell::default()));
+            let (memory, data, room) =
+                (ring(1), Arc::new(Notification::default()), Arc::new(Notification::default()));
             let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
             let bytes: Vec<u8> = (0..10).collect();
-            // Full already: what both do from here on is what is explored.
+            // The ring is full; the interleavings from here on are explored.
             for part in bytes[..8].chunks(2) {
                 assert_eq!(writer.write(&[IoSlice::new(part)]).unwrap(), 2);
             }
-            let (rung, waited) = (data.clone(), room.clone());
+            let (notify_reader, waited) = (data.clone(), room.clone());
             let writing = thread::spawn(move || {
                 while writer.write(&[IoSlice::new(&[8, 9])]).unwrap() == 0 {
                     waited.wait();
                 }
-                if writer.must_ring() {
-                    rung.ring();
+                if writer.must_notify() {
+                    notify_reader.notify();
                 }
             });
             let mut got = Vec::new();
             while got.len() < 10 {
-                if read_or_sleep(&mut reader, &data, &mut got) > 0 && reader.must_ring() {
-                    room.ring();
+                if read_or_sleep(&mut reader, &data, &mut got) > 0 && reader.must_notify() {
+                    room.notify();
                 }
             }
             assert_eq!(got, bytes);
@@ -325,32 +331,35 @@ mod interleaved {
         });
     }
 
-    /// A writer that waits until something was read, though there is room, sleeps no longer than that.
+    /// A writer that waits for a read, although there is room, is woken by that read.
     #[test]
-    fn a_writer_that_waits_to_be_read_is_rung() {
+    fn a_writer_that_waits_for_a_read_is_woken() {
         explore(3, || {
-            let (memory, data, read) = (ring(2), Arc::new(Bell::default()), Arc::new(Bell::default()));
+            let (memory, data, read) =
+                (ring(2), Arc::new(Notification::default()), Arc::new(Notification::default()));
             let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
             assert_eq!(writer.write(&[IoSlice::new(&[1, 2])]).unwrap(), 2);
             let waited = read.clone();
             let writing = thread::spawn(move || {
-                while writer.read_by_now().unwrap() < 2 && writer.wait_for_reader().unwrap() < 2 {
+                while writer.consumed_by_reader().unwrap() < 2
+                    && writer.request_read_notification().unwrap() < 2
+                {
                     waited.wait();
                 }
             });
             let mut got = Vec::new();
             while got.len() < 2 {
-                if read_or_sleep(&mut reader, &data, &mut got) > 0 && reader.must_ring() {
-                    read.ring();
+                if read_or_sleep(&mut reader, &data, &mut got) > 0 && reader.must_notify() {
+                    read.notify();
                 }
             }
             writing.join().unwrap();
         });
     }
 
-    /// A ring that begins anew while its reader looks at it.
+    /// A ring that restarts while its reader reads it.
     #[test]
-    fn a_ring_begins_anew_only_where_nobody_reads() {
+    fn a_ring_restarts_only_while_it_is_empty() {
         explore(3, || {
             let memory = ring(2);
             let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));

@@ -214,7 +214,7 @@ impl Checkers {
         let right = match wanted {
             _ if state.perhaps_awaited => true,
             LinkStatus::Up(key) => link == Some(key),
-            LinkStatus::Coming => link.is_none() && comes,
+            LinkStatus::Opening => link.is_none() && comes,
             LinkStatus::Open | LinkStatus::Unknown => link.is_none() && !comes,
         };
         if !right {

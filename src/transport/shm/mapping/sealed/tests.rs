@@ -22,7 +22,7 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
 }
 
 #[test]
-fn sealed_memory_is_read_by_others_and_written_by_nobody() {
+fn sealed_memory_can_be_read_but_not_written() {
     let bytes = pattern(10_000, 1);
     let made = SealedFile::of(&bytes).unwrap();
     let taken = SealedFile::open(made.descriptor().try_clone().unwrap(), bytes.len()).unwrap();
@@ -35,7 +35,7 @@ fn sealed_memory_is_read_by_others_and_written_by_nobody() {
 }
 
 #[test]
-fn what_could_change_or_vanish_is_refused() {
+fn memory_that_could_change_or_vanish_is_rejected() {
     let bytes = pattern(8192, 2);
     let without = |seal| memory(&bytes, seals() - seal);
     let hole = memfd_create("a hole", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
@@ -66,11 +66,11 @@ fn what_could_change_or_vanish_is_refused() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Sealed memory of so many bytes.
+    /// Sealed memory of this length.
     Lay(usize),
-    /// Bytes that came otherwise.
+    /// Copied bytes.
     Push(usize),
-    /// Somebody reads some of what is there.
+    /// A view of some bytes.
     View(prop::sample::Index, prop::sample::Index),
 }
 
@@ -89,7 +89,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn a_region_is_a_buffer_that_grows_and_what_is_read_of_it_stays(steps in steps(), length in 0..80_000usize) {
+    fn a_region_grows_and_its_views_stay(steps in steps(), length in 0..80_000usize) {
         let length = length.max(1);
         let (mut region, mut model, mut views) = (Region::reserve(length).unwrap(), Vec::new(), Vec::new());
         for (seed, step) in steps.into_iter().enumerate() {
@@ -146,7 +146,7 @@ fn addresses_that_there_are_not_are_not_reserved() {
 
 #[test]
 #[should_panic(expected = "what has not come cannot be read")]
-fn nobody_reads_what_has_not_come() {
+fn bytes_that_have_not_arrived_cannot_be_read() {
     let mut region = Region::reserve(10_000).unwrap();
     region.push(b"abc").unwrap();
     region.view(1..4);
