@@ -3,6 +3,10 @@
 //! Both kinds of nodes live in this process. Blocks of calls of both kinds take turns, so that both meet the same
 //! machine. Each round gives a ratio; the table has their mean and its 95 % interval. `cargo bench -p gpc-capi
 //! --bench beside -- 2 8` measures over 2 and 8 nodes only, `-- polled` and `-- threads` one kind of nodes only.
+//!
+//! The nodes of both kinds are driven by as many calls of `progress`. The README has the figures. Instructions vary less
+//! than times: run it in callgrind, and compare the inclusive costs of `<C as Side>::call` and `<RustPolled as
+//! Side>::call`.
 #![allow(unsafe_code, missing_docs)]
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark measures and prints")]
 

@@ -16,10 +16,10 @@
  *   stored whole or not at all.
  * - Any thread may call any function between BNR_Init and BNR_Finalize. Threads that fence a group at the same time are
  *   not told apart: let one thread fence.
- * - In a forked child all functions are BNR_ERR_LINK, and nothing touches the parent's link.
+ * - In a forked child all functions but those of infos are BNR_ERR_LINK, and nothing touches the parent's link.
  * - Each wait has a limit: 10 minutes for what is collective, starts or kills, 1 minute otherwise.
- * - Functions of the application receive deaths in calls of these functions alone. They must not throw: an exception
- *   ends the process with a message. */
+ * - Functions of the application receive deaths in calls of these functions alone, one at a time. They must not throw:
+ *   an exception ends the process with a message. */
 
 #ifndef BNR_H
 #define BNR_H
@@ -139,7 +139,8 @@ extern "C" {
 // which reads the messages of the node.
 //
 // Errors: BNR_ERR_UNSUPPORTED if `gpc run` has not started this process, or another launcher has; BNR_ERR_BAD_REQUEST
-// if it is linked; BNR_ERR_LINK after BNR_Finalize, in a forked child of a linked process, and if the node is gone.
+// if it is linked; BNR_ERR_LINK after BNR_Finalize, in a forked child of a linked process, if the node is gone, and if
+// another program of the same process has taken part before.
 int BNR_Init(void);
 
 // Stores the rank of this process in the group that it was started in.
@@ -158,7 +159,7 @@ int BNR_Get_proc_id(BNR_Group *group,
 int BNR_Barrier(void);
 
 // Ends the part of this process, whose end is no failure from now on. All later calls are BNR_ERR_LINK. It is the last
-// call that runs functions of BNR_Spawn.
+// call that runs functions of BNR_Spawn. A BNR_Wait of another thread ends with BNR_ERR_LINK.
 int BNR_Finalize(void);
 
 // Room for the name of a database, with its final zero. May be called from anywhere.
@@ -208,8 +209,9 @@ int BNR_DB_iter_next(char *dbname,
                      char *key,
                      char *val);
 
-// Publishes a global name in the domain, at once and without a fence. Errors: BNR_ERR_NAME_EXISTS.
-int BNR_Deposit(char *attr, char *value);
+// Publishes a global name in the domain, at once and without a fence. Errors: BNR_ERR_NAME_EXISTS, BNR_ERR_TOO_LARGE.
+int BNR_Deposit(char *attr,
+                char *value);
 
 // Withdraws a global name. If `value` is not null, only if it is the one that was deposited. Errors:
 // BNR_ERR_NOT_FOUND.
@@ -274,8 +276,8 @@ int BNR_Kill(BNR_Group pg);
 // of them. Collective over the group.
 //
 // Errors, the same at all: BNR_ERR_MEMBER_DIED, BNR_ERR_NODE_LOST, BNR_ERR_TIMED_OUT after 10 minutes,
-// BNR_ERR_MISMATCH. Also BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN, and that of a put that was refused:
-// then the fence has taken place.
+// BNR_ERR_MISMATCH. Also BNR_ERR_NO_GROUP and BNR_ERR_GROUP_OPEN; BNR_ERR_NOT_MEMBER, which a group that was freed may
+// be, too; and the error of a put that was refused: then the fence has taken place.
 int BNR_Fence(BNR_Group over);
 
 // Stores the rank of this process in a group that it belongs to. Errors: BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP,
@@ -319,8 +321,9 @@ int BNR_Group_Notify(BNR_Group of,
                      BNR_Notify_fn notify_fn);
 
 // Waits until a death is reported that a function of BNR_Spawn or BNR_Group_Notify receives, at most `limit_ms`
-// milliseconds, and calls the functions, with all deaths that are reported by then. An earlier call may have reported
-// some: count in the function. Errors: BNR_ERR_TIMED_OUT; BNR_ERR_BAD_REQUEST from within such a function.
+// milliseconds, and calls the functions, with all deaths that are reported by then. If another thread calls them in a
+// function of its own, this returns after that. An earlier call may have reported some: count in the function. Errors:
+// BNR_ERR_TIMED_OUT; BNR_ERR_BAD_REQUEST from within such a function.
 int BNR_Wait(int limit_ms);
 
 // Stores whether a process has ended, 0 or 1, and its exit status, as BNR_Notify_fn has it. `exit_code` may be null.
@@ -402,7 +405,8 @@ int BNR_Info_free(BNR_Info *info);
 /* No info: a spawn without hints. */
 #define BNR_INFO_NULL ((BNR_Info)0)
 
-#ifdef __cplusplus
+#if defined(__cplusplus) && !defined(BNR_HPP)
+#define BNR_HPP
 /* A literal for these functions, which do not change it. In C++ it is const. */
 inline char *bnr_text(const char *text) { return const_cast<char *>(text); }
 #endif

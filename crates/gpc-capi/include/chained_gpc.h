@@ -1280,6 +1280,26 @@ int cgpc_call_detach(struct cgpc_call *call);
 // called from anywhere. In a forked child it returns CGPC_ERR_FORKED.
 int cgpc_call_free(struct cgpc_call *call);
 
+// Returns the next reply of a call, and waits for it up to `limit_us` microseconds (0: does not wait, and does not
+// drive a polled node; CGPC_FOREVER: no limit). A child of the root brings the replies of its whole subtree at once;
+// with the tree `flat`, each reply arrives alone. With a callback there is one reply, the root's. Each id is returned
+// once, the root last; after cgpc_call_test or cgpc_call_wait the other replies are in the outcome alone. Stores the
+// id, its `state`, and where the header and the data of the reply are, until the next function of this call other than
+// cgpc_call_cancel. Each result may be null. An id of a partial call that has no reply has another state than
+// CGPC_DONE, and null as header and data.
+//
+// Returns CGPC_NONE after the last reply, and if the call fails: then cgpc_call_wait has the outcome or the error.
+// CGPC_PENDING: the time has passed. cgpc_call_cancel cancels the call; CGPC_NONE follows the replies that have
+// arrived. May be called where cgpc_call_wait may, with its other errors; the call goes on after CGPC_ERR_DEADLOCK.
+int cgpc_call_next_reply(struct cgpc_call *call,
+                         uint64_t limit_us,
+                         uint32_t *id,
+                         int *state,
+                         const void **header,
+                         size_t *header_len,
+                         const void **data,
+                         size_t *data_len);
+
 // Frees an outcome. Pointers that its functions stored are not valid afterwards. May be called from anywhere; the
 // functions below as well.
 int cgpc_outcome_free(struct cgpc_outcome *outcome);
@@ -1866,9 +1886,9 @@ private:
 /* A call: set the fields of `args` that the members do not set. */
 class call {
 public:
-    explicit call(cgpc_function func) {
+    explicit call(cgpc_function function) {
         check(cgpc_call_args_init(&args, sizeof args));
-        args.func = func;
+        args.func = function;
     }
     call &range(std::uint32_t first, std::size_t count) {
         args.ids = nullptr;

@@ -2,10 +2,10 @@
  *
  * Generated from the sources of the library; do not change it here.
  *
- * Each cluster of an MPI job has a client. It connects to the server, joins, exchanges labels one by one, ascending, the
- * same order at every client, sends DONE, and when its processes have ended, FINI. The structures are those of the wire: their integers are
- * big-endian there, and the functions below read and write them. The library has these functions if it was built with
- * them: make install SERVICES=1.
+ * Each cluster of an MPI job has a client. It connects to the server, joins, exchanges labels one by one, in ascending
+ * order, sends DONE, and when its processes have ended, FINI. All clients use the same order, which is not checked. The
+ * structures are those of the wire: their integers are big-endian there, and the functions below read and write them.
+ * The library has these functions if it was built with them: make install SERVICES=1.
  *
  * The rules of chained_gpc.h hold. */
 
@@ -186,8 +186,8 @@ extern "C" {
 // Connects to the server at HOST:PORT, within `limit_us`, and stores the session. Free it with cgpc_impi_free. It has
 // no thread; a name is looked up on one, for as long as that takes.
 //
-// Errors: CGPC_ERR_ARGUMENT if an option is wrong, CGPC_ERR_SERVER if the server is not reached. May be called from
-// any thread, and in a forked child.
+// Errors: CGPC_ERR_ARGUMENT if the address or an option is wrong, CGPC_ERR_SERVER if the server is not reached. May be
+// called from any thread, and in a forked child.
 int cgpc_impi_connect(const char *server,
                       const struct cgpc_impi_options *options,
                       uint64_t limit_us,
@@ -200,8 +200,8 @@ int cgpc_impi_connect(const char *server,
 // wait for the descriptor, call every function again that was pending. One call reads for all.
 //
 // Errors, here and below: CGPC_ERR_SERVER if the server is lost or breaks the protocol, CGPC_ERR_STATE if the session
-// is at another stage, CGPC_ERR_BUSY if another thread uses it. After CGPC_ERR_SERVER every call returns that. From
-// one thread at a time.
+// is at another stage, CGPC_ERR_BUSY if another thread uses it. After CGPC_ERR_SERVER every call that waits returns
+// that; values that were broadcast remain. From one thread at a time.
 int cgpc_impi_join(struct cgpc_impi *client,
                    uint64_t limit_us,
                    uint32_t *clients);

@@ -1,15 +1,18 @@
 //! Calls in flight, and their outcomes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use chained_gpc::runtime::Canceller;
 use chained_gpc::{
-    CallError, CallFailure, CallHandle, Cause, Coverage, Id, IdList, IdReply, Outcome, RepliesError, Status,
+    CallError, CallFailure, CallHandle, Cause, Coverage, Id, IdList, IdReply, Outcome, Replies, RepliesError,
+    Status,
 };
 
 use crate::abi::exclusive::{Exclusive, Use};
-use crate::context::{Context, Waited};
+use crate::context::{Arrived, Context, Waited};
 use crate::error::{Error, Result};
 use crate::handles::{Handle, Kind, Object};
 use crate::status::{CGPC_ERR_BUSY, CGPC_ERR_STATE};
@@ -18,6 +21,8 @@ use crate::status::{CGPC_ERR_BUSY, CGPC_ERR_STATE};
 pub(crate) struct InFlight {
     context: Arc<Context>,
     state: Exclusive<State>,
+    /// Whether the outcome was asked for after replies: the other replies are in it alone.
+    has_left_replies: AtomicBool,
 }
 
 impl Object for InFlight {
@@ -32,6 +37,8 @@ pub(crate) type Finished = std::result::Result<Outcome, CallError>;
 enum State {
     /// No thread waits for it.
     Idle(CallHandle),
+    /// Its replies are taken as they arrive. The last one is lent to the application.
+    Followed { replies: Box<Replies>, _last: Option<IdReply> },
     /// A thread waits for it, and has the handle.
     Awaited(Canceller),
     /// Its outcome was taken, or it was detached.
@@ -40,7 +47,11 @@ enum State {
 
 impl InFlight {
     pub(crate) fn new(context: Arc<Context>, call: CallHandle) -> InFlight {
-        InFlight { context, state: Exclusive::new(State::Idle(call)) }
+        InFlight {
+            context,
+            state: Exclusive::new(State::Idle(call)),
+            has_left_replies: AtomicBool::new(false),
+        }
     }
 
     /// The handle of its context.
@@ -59,8 +70,49 @@ impl InFlight {
             Waited::Not(call, None) => (State::Idle(call), Ok(None)),
             Waited::Not(call, Some(error)) => (State::Idle(call), Err(error)),
         };
-        *self.state() = state;
+        self.end_wait(state);
         result
+    }
+
+    /// Waits up to `limit` for the next reply, which `take` gets: `None` at the end. Returns `None` if none has arrived
+    /// then. The bytes of a reply stay until the next use of the call.
+    ///
+    /// # Errors
+    /// If this thread cannot wait, another one waits, or the outcome was taken; and those of `take`.
+    pub(crate) fn next_reply<T>(
+        &self,
+        limit: Option<Duration>,
+        take: impl FnOnce(Option<&Arrived>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut replies = {
+            let mut state = self.state();
+            if matches!(*state, State::Idle(_)) && self.has_left_replies.load(Ordering::Relaxed) {
+                drop(state);
+                return take(None).map(Some);
+            }
+            let canceller = match &*state {
+                State::Idle(call) => call.canceller(),
+                State::Followed { replies, .. } => replies.canceller(),
+                other => return Err(unavailable(other)),
+            };
+            match std::mem::replace(&mut *state, State::Awaited(canceller)) {
+                State::Idle(call) => Box::new(call.replies()),
+                State::Followed { replies, .. } => replies,
+                other => return Err(unavailable(&other)),
+            }
+        };
+        let waited = self.context.next_reply(&mut replies, limit);
+        let taken = match &waited {
+            Ok(Poll::Ready(next)) => take(next.as_ref()).map(Some),
+            Ok(Poll::Pending) => Ok(None),
+            Err(error) => Err(error.clone()),
+        };
+        let last = match waited {
+            Ok(Poll::Ready(Some(Ok(reply)))) => Some(reply),
+            _ => None,
+        };
+        self.end_wait(State::Followed { replies, _last: last });
+        taken
     }
 
     /// Passes the outcome to `take`, if the call has ended. It is large, so it is not moved more than needed.
@@ -69,6 +121,7 @@ impl InFlight {
     /// As for [`wait`](Self::wait), and those of `take`.
     pub(crate) fn test<T>(&self, take: impl FnOnce(Finished) -> Result<T>) -> Result<Option<T>> {
         let mut state = self.state();
+        self.leave_replies(&mut state);
         let State::Idle(call) = &mut *state else { return Err(unavailable(&state)) };
         match call.test() {
             Some(ended) => {
@@ -92,6 +145,7 @@ impl InFlight {
     pub(crate) fn cancel(&self) {
         match &*self.state() {
             State::Idle(call) => call.canceller().cancel(),
+            State::Followed { replies, .. } => replies.cancel(),
             State::Awaited(canceller) => canceller.cancel(),
             State::Taken => {}
         }
@@ -101,14 +155,33 @@ impl InFlight {
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         match &*state {
-            State::Idle(_) => *state = State::Taken,
             State::Awaited(canceller) => canceller.cancel(),
-            State::Taken => {}
+            State::Idle(_) | State::Followed { .. } | State::Taken => {}
+        }
+        *state = State::Taken;
+    }
+
+    /// A wait has ended, and leaves the call in this state, unless the call was abandoned meanwhile.
+    fn end_wait(&self, next: State) {
+        let mut state = self.state();
+        if matches!(*state, State::Awaited(_)) {
+            *state = next;
+        }
+    }
+
+    /// The outcome has all replies: those that have not been taken are in it alone from now on.
+    fn leave_replies(&self, state: &mut State) {
+        if matches!(state, State::Followed { .. })
+            && let State::Followed { replies, .. } = std::mem::replace(state, State::Taken)
+        {
+            *state = State::Idle(replies.into_handle());
+            self.has_left_replies.store(true, Ordering::Relaxed);
         }
     }
 
     fn take(&self, next: impl FnOnce(&CallHandle) -> State) -> Result<CallHandle> {
         let mut state = self.state();
+        self.leave_replies(&mut state);
         let State::Idle(call) = &*state else { return Err(unavailable(&state)) };
         let next = next(call);
         match std::mem::replace(&mut *state, next) {
@@ -131,7 +204,6 @@ fn unavailable(state: &State) -> Error {
 }
 
 /// The outcome of a call that started: it succeeded, in part or as a whole, or it failed.
-#[expect(clippy::large_enum_variant, reason = "each outcome is on the heap already, and most succeed")]
 pub(crate) enum Ended {
     /// With its replies in the caller's order, once they have been asked for.
     Done(Outcome, OnceLock<std::result::Result<Vec<IdReply>, RepliesError>>),

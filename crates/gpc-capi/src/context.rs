@@ -1,12 +1,17 @@
 //! A context: the functions and the node of one id in this process.
 
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, TryLockError};
+use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::{Member, Serving};
-use chained_gpc::{Call, CallError, CallHandle, Caller, HostPort, Loss, Node, Outcome, PolledNode};
+use chained_gpc::{
+    Call, CallError, CallHandle, Caller, Clock, HostPort, IdReply, Loss, NoReply, Node, Outcome, PolledNode,
+    Replies,
+};
 
 use crate::abi::exclusive::{Exclusive, Use};
 use crate::abi::frames;
@@ -65,7 +70,7 @@ enum Driver {
     /// A thread of its own.
     Thread(Box<RwLock<Option<Running>>>),
     /// The application.
-    Polled(Box<Polled>),
+    Polled(Polled),
 }
 
 /// A node with a thread.
@@ -115,24 +120,32 @@ impl DerefMut for Driven {
 type Polled = Exclusive<Option<Driven>>;
 
 thread_local! {
-    /// A number of this thread, not 0.
-    static THREAD: u64 = {
-        static THREADS: AtomicU64 = AtomicU64::new(1);
-        THREADS.fetch_add(1, Ordering::Relaxed)
-    };
+    /// Its address is the number of this thread.
+    static THREAD: u8 = const { 0 };
 }
 
+/// A number of this thread, not 0, which no other thread has at the same time.
+#[inline]
+fn this_thread() -> u64 {
+    THREAD.with(|thread| ptr::from_ref(thread).addr() as u64)
+}
+
+#[cold]
+#[inline(never)]
 fn not_started() -> Error {
     Error::new(CGPC_ERR_STATE, "the context has not been started: call cgpc_start or one of its kind")
 }
 
+#[cold]
+#[inline(never)]
 fn ended() -> Error {
     Error::new(CGPC_ERR_ENDED, "the node has been shut down")
 }
 
 /// Uses a polled node in this thread.
+#[inline]
 fn drive(polled: &Polled) -> Result<Use<'_, Option<Driven>>> {
-    let me = THREAD.with(|thread| *thread);
+    let me = this_thread();
     polled.try_use(me).map_err(|other| is_driven(other == me))
 }
 
@@ -170,6 +183,7 @@ impl Context {
     ///
     /// # Errors
     /// If the context has not been started.
+    #[inline]
     pub(crate) fn started(&self) -> Result<&Started> {
         self.started.get().ok_or_else(not_started)
     }
@@ -215,6 +229,7 @@ impl Context {
     ///
     /// # Errors
     /// As for [`Caller::call`].
+    #[inline(always)]
     pub(crate) fn call(&self, call: Call) -> Result<CallHandle> {
         // A function may run before the start has ended.
         if let Some(caller) = frames::innermost(self.handle(), |request| request.caller()) {
@@ -261,10 +276,42 @@ impl Context {
         }
     }
 
+    /// Waits up to `limit` for the next reply of a call, driving the node if the application drives it.
+    ///
+    /// # Errors
+    /// If this thread cannot wait for the call.
+    pub(crate) fn next_reply(
+        &self,
+        replies: &mut Replies,
+        limit: Option<Duration>,
+    ) -> Result<Poll<Option<Arrived>>> {
+        let mut task = task::Context::from_waker(Waker::noop());
+        let next = replies.poll_next(&mut task);
+        if next.is_ready() || limit.is_some_and(|limit| limit.is_zero()) {
+            return Ok(next);
+        }
+        let Some(Driver::Polled(polled)) = self.started.get().map(|started| &started.driver) else {
+            return Ok(replies.wait_for(limit)?);
+        };
+        let mut driven = drive(polled)?;
+        let node = driven.as_mut().ok_or_else(ended)?;
+        let limit = Clock::system().limit(limit.unwrap_or(Duration::MAX));
+        // Ends: the call has a time limit, and so has the wait.
+        while let Some(left) = limit.left() {
+            node.progress(left)?;
+            let next = replies.poll_next(&mut task);
+            if next.is_ready() {
+                return Ok(next);
+            }
+        }
+        Ok(Poll::Pending)
+    }
+
     /// Uses the node of a context that has a thread, or the polled node.
     ///
     /// # Errors
     /// If the context has not been started or has ended; if the node is polled, and is being driven.
+    #[inline]
     pub(crate) fn with_node<T>(
         &self,
         running: impl FnOnce(&Running) -> Result<T>,
@@ -322,6 +369,7 @@ impl Context {
     ///
     /// # Errors
     /// As for [`with_node`](Self::with_node), and if the node has a thread.
+    #[inline]
     pub(crate) fn with_polled<T>(&self, polled: impl FnOnce(&mut Driven) -> Result<T>) -> Result<T> {
         let message = "the context has a thread of its own: start it with CGPC_POLLED to drive it";
         self.with_node(|_| Err(Error::new(CGPC_ERR_UNSUPPORTED, message)), polled)
@@ -330,7 +378,7 @@ impl Context {
     /// Whether a function of this context runs on this thread, or this thread drives it.
     pub(crate) fn is_inside(&self) -> bool {
         let drives = match self.started.get().map(|started| &started.driver) {
-            Some(Driver::Polled(polled)) => polled.user() == THREAD.with(|thread| *thread),
+            Some(Driver::Polled(polled)) => polled.user() == this_thread(),
             _ => false,
         };
         drives || frames::runs(self.handle())
@@ -379,8 +427,10 @@ impl Context {
     }
 }
 
+/// A reply of a call in flight, or an id that has none.
+pub(crate) type Arrived = std::result::Result<IdReply, NoReply>;
+
 /// The result of a wait for a call.
-#[expect(clippy::large_enum_variant, reason = "it is matched at once, and most calls end")]
 pub(crate) enum Waited {
     /// The call has ended.
     Ended(std::result::Result<Outcome, CallError>),
@@ -414,6 +464,6 @@ impl Started {
     pub(crate) fn polled(node: Driven, count: u32) -> Started {
         let (caller, id) = (node.caller(), node.id());
         let address = node.address().map(ToString::to_string);
-        Started { caller, id, count, address, driver: Driver::Polled(Box::new(Exclusive::new(Some(node)))) }
+        Started { caller, id, count, address, driver: Driver::Polled(Exclusive::new(Some(node))) }
     }
 }

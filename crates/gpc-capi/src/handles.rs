@@ -8,11 +8,12 @@
 //! has a table of its own, because a lock of its parent's table may be held by a thread that the child does not have.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::abi::exclusive::Exclusive;
 use crate::abi::near::{self, Held, Shared};
 use crate::error::{Error, Result};
 use crate::process::{GENERATIONS, generation, watch_forks};
@@ -146,9 +147,9 @@ const _: () = assert!(SLOTS <= 1 << SLOT_BITS);
 /// A place of the table.
 #[derive(Default)]
 struct Slot {
-    /// The handle, as long as it is valid. Changed under the lock.
+    /// The handle, as long as it is valid. Changed by the thread that uses the content.
     valid: AtomicU64,
-    content: Mutex<Content>,
+    content: Exclusive<Content>,
 }
 
 #[derive(Default)]
@@ -168,7 +169,7 @@ struct Free {
     fresh: u32,
 }
 
-/// The objects of a process by their handles. Chunks are never freed or moved, so a look-up locks one slot only.
+/// The objects of a process by their handles. Chunks are never freed or moved, so a look-up uses one slot only.
 struct Table {
     chunks: [OnceLock<Chunk>; CHUNKS],
     free: Mutex<Free>,
@@ -178,36 +179,56 @@ struct Table {
 const OWN_MAX: usize = 32;
 
 /// Free slots of one thread.
-#[derive(Default)]
 struct Own {
     /// The generation of the process whose table they are of.
-    generation: usize,
-    slots: Vec<u32>,
+    generation: Cell<usize>,
+    slots: [Cell<u32>; OWN_MAX],
+    /// How many of them there are.
+    count: Cell<usize>,
+}
+
+impl Own {
+    fn take(&self) -> Option<u32> {
+        let count = self.count.get().checked_sub(1)?;
+        self.count.set(count);
+        self.slots.get(count).map(Cell::get)
+    }
+
+    /// Keeps a slot, if there is room.
+    fn keep(&self, slot: u32) -> bool {
+        let count = self.count.get();
+        let Some(place) = self.slots.get(count) else { return false };
+        place.set(slot);
+        self.count.set(count + 1);
+        true
+    }
 }
 
 impl Drop for Own {
     fn drop(&mut self) {
-        if self.generation == generation()
-            && let Some(table) = TABLES[self.generation].get()
+        if self.generation.get() == generation()
+            && let Some(table) = TABLES[self.generation.get()].get()
         {
-            lock(&table.free).slots.append(&mut self.slots);
+            lock(&table.free).slots.extend(std::iter::from_fn(|| self.take()));
         }
     }
 }
 
 thread_local! {
-    static OWN: RefCell<Own> = RefCell::default();
+    static OWN: Own = const {
+        Own { generation: Cell::new(0), slots: [const { Cell::new(0) }; OWN_MAX], count: Cell::new(0) }
+    };
 }
 
 /// Uses the free slots of this thread; `None` while the thread ends.
-fn own<T>(run: impl FnOnce(&mut Vec<u32>) -> T) -> Option<T> {
-    let run = |own: &RefCell<Own>| {
-        let mut own = own.borrow_mut();
-        if own.generation != generation() {
+fn own<T>(run: impl FnOnce(&Own) -> T) -> Option<T> {
+    let run = |own: &Own| {
+        if own.generation.get() != generation() {
             // Those of the process that forked this one are not of this table.
-            (own.generation, own.slots) = (generation(), Vec::new());
+            own.generation.set(generation());
+            own.count.set(0);
         }
-        run(&mut own.slots)
+        run(own)
     };
     OWN.try_with(run).ok()
 }
@@ -233,7 +254,7 @@ impl Table {
     }
 
     fn take_free(&self) -> Option<u32> {
-        if let Some(slot) = own(Vec::pop).flatten() {
+        if let Some(slot) = own(Own::take).flatten() {
             return Some(slot);
         }
         let mut free = lock(&self.free);
@@ -247,14 +268,7 @@ impl Table {
     }
 
     fn free(&self, slot: u32) {
-        let keep = |slots: &mut Vec<u32>| {
-            let has_room = slots.len() < OWN_MAX;
-            if has_room {
-                slots.push(slot);
-            }
-            has_room
-        };
-        if own(keep) != Some(true) {
+        if own(|own| own.keep(slot)) != Some(true) {
             lock(&self.free).slots.push(slot);
         }
     }
@@ -288,7 +302,7 @@ pub(crate) fn insert<T: Object>(object: Arc<T>) -> Result<Handle> {
     let (chunk, index) = chunk_of(slot);
     let slots =
         table.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Slot::default()).collect());
-    let mut content = lock(&slots[index].content);
+    let mut content = slots[index].content.use_soon();
     content.uses = (content.uses + 1) % (1 << (PLACE_BITS - SLOT_BITS));
     let handle = Handle::new(T::KIND, u64::from(content.uses) << SLOT_BITS | u64::from(slot));
     let kept = T::IS_KEPT.then(|| object.clone());
@@ -319,7 +333,7 @@ pub(crate) fn get<T: Object>(handle: Handle) -> Result<Held<T>> {
 #[inline(never)]
 fn look_up<T: Object>(handle: Handle, place: u64) -> Result<Held<T>> {
     let slot = Table::of_this_process().slot(slot_of(place)).ok_or_else(|| freed(T::KIND))?;
-    let content = lock(&slot.content);
+    let content = slot.content.use_soon();
     let object = content.object.as_ref().filter(|_| content.uses == uses_of(place)).cloned();
     drop(content);
     let object = object.and_then(|object| object.downcast().ok()).ok_or_else(|| freed(T::KIND))?;
@@ -337,7 +351,7 @@ pub(crate) fn remove<T: Object>(handle: Handle) -> Result<Arc<T>> {
     let place = handle.place(T::KIND)?;
     let table = Table::of_this_process();
     let slot = table.slot(slot_of(place)).ok_or_else(|| freed(T::KIND))?;
-    let mut content = lock(&slot.content);
+    let mut content = slot.content.use_soon();
     let is_there = content.object.as_ref().is_some_and(|object| object.is::<T>());
     let object = if content.uses == uses_of(place) && is_there { content.object.take() } else { None };
     let object = object.ok_or_else(|| freed(T::KIND))?;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::c_int;
+use std::io::ErrorKind;
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
@@ -101,6 +102,10 @@ impl From<SessionError> for Error {
     fn from(error: SessionError) -> Error {
         let status = match &error {
             SessionError::Settings(_) => CGPC_ERR_ARGUMENT,
+            // The text is no address. A name that cannot be looked up is a server that is not reached.
+            SessionError::Address { cause, .. } if cause.kind() == ErrorKind::InvalidInput => {
+                CGPC_ERR_ARGUMENT
+            }
             SessionError::Socket(_) => CGPC_ERR_SYSTEM,
             _ => CGPC_ERR_SERVER,
         };

@@ -37,7 +37,7 @@ pub(crate) fn start(
     bootstrap: Bootstrap,
     context: &Context,
     mode: Mode,
-    build: impl FnOnce(Builder) -> Builder,
+    build: Box<dyn FnOnce(Builder) -> Builder + '_>,
 ) -> Result<Started> {
     let functions = context.registry.functions();
     if let (Some(id), Some(count)) = (bootstrap.id(), bootstrap.count()) {

@@ -152,6 +152,8 @@ pub enum Command {
     PmixServe {
         /// Name of the node
         host: String,
+        /// The libpmix of its programs
+        library: Option<PathBuf>,
     },
 }
 
@@ -294,6 +296,10 @@ pub struct SimArgs {
     /// Make calls that continue without lost ids; with faults, one call in five is of the other kind
     #[arg(long)]
     pub partial: bool,
+
+    /// Make calls that bring back the times of all ids; with faults, some do anyway
+    #[arg(long)]
+    pub traced: bool,
 
     /// Seed of everything that is drawn
     #[arg(long, value_name = "S", default_value_t = 1)]

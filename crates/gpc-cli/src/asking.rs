@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use chained_gpc::runtime::{Call, Functions, Node, Outcome, Peers};
+use chained_gpc::runtime::{Call, CallHandle, Functions, Node, Outcome, Peers};
+use chained_gpc::wire::CauseKind;
 use chained_gpc::{Id, IdList};
 
 use super::Failure;
@@ -16,6 +17,9 @@ use super::trust::Trust;
 
 /// Ids that processes without a line in the peers file take, from the highest down.
 const OWN_IDS: u32 = 1 << 20;
+
+/// Why a node has not answered within the time limit.
+const LATE: &str = "its process is stopped, its node is busy, or its link is slow";
 
 /// A node that asks the nodes of a peers file.
 pub(super) struct Asking {
@@ -46,8 +50,8 @@ impl Asking {
     ///
     /// # Errors
     /// If this node fails; not if others do.
-    pub(super) fn ask(&self, call: Call, limit: Duration) -> Result<Outcome, Failure> {
-        Ok(self.node.call(call.ids(self.ids.clone()).watch().limit(limit))?.wait()?)
+    pub(super) fn ask(&self, call: Call, limit: Duration) -> Result<CallHandle, Failure> {
+        Ok(self.node.call(call.ids(self.ids.clone()).watch().limit(limit))?)
     }
 
     /// What each node has answered, or why it has not.
@@ -60,7 +64,8 @@ impl Asking {
             Some(reply) => read(reply.data).map_err(|error| error.to_string()),
             None => Err(outcome
                 .cause(id)
-                .map_or_else(|| "it did not answer in time".into(), |cause| cause.message.clone())),
+                .filter(|cause| cause.kind != CauseKind::TimeLimit)
+                .map_or_else(|| LATE.into(), |cause| cause.message.clone())),
         };
         self.ids.iter().map(|id| (id, answer(id))).collect()
     }

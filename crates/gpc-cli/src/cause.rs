@@ -5,7 +5,8 @@ use std::time::Duration;
 use gpc_trees::{Group, Id, IdList, Tree};
 
 use super::output::FirstCause;
-use chained_gpc::runtime::{CallError, CallbackHandle, Peers};
+use super::plan::CallPlan;
+use chained_gpc::runtime::{CallError, CallTree, CallbackHandle, Peers};
 use chained_gpc::wire::{Cause, CauseKind, Stage};
 use gpc_launch::Launch;
 use gpc_launch::remote::RemoteLaunch;
@@ -42,7 +43,8 @@ pub(super) fn explain(
         );
     }
     if first.kind == CauseKind::TimeLimit {
-        cause.message = late(&cause.message, names);
+        cause.id = first.straggler.as_ref().map_or(first.id, |straggler| straggler.id);
+        cause.message = late(first, names);
     }
     if first.stage != Stage::Link {
         return cause;
@@ -64,10 +66,20 @@ pub(super) fn explain(
     cause
 }
 
-/// Returns the message of a time limit with the name of the function, and with the ids that wait for the late one.
-fn late(message: &str, names: &Names<'_>) -> String {
-    let message = message.replacen("while func", &format!("while func `{}`", names.func), 1);
-    match &names.waiting[..] {
+/// Returns the message of a time limit: what the late id does, the ids that wait for it, and the message of the node.
+fn late(first: &Cause, names: &Names<'_>) -> String {
+    match &first.straggler {
+        Some(straggler) => {
+            let does = straggler.text(Some(names.func), names.callback);
+            format!("{}; {}", with_waiting(does, &names.waiting), first.message)
+        }
+        None => with_waiting(first.message.clone(), &names.waiting),
+    }
+}
+
+/// Returns a message about an id with the ids that wait for it.
+pub(super) fn with_waiting(message: String, waiting: &[Id]) -> String {
+    match waiting {
         [] => message,
         [only] => format!("{message}; id {only} waits for it"),
         [first, rest @ ..] => {
@@ -79,8 +91,19 @@ fn late(message: &str, names: &Names<'_>) -> String {
     }
 }
 
+/// Returns the ids that wait for an id in the tree of the call. Not of a partial call, whose tree may have changed.
+pub(super) fn waiting(plan: &CallPlan, id: Id) -> Vec<Id> {
+    let ids = plan.ids.with_first(plan.root);
+    match &plan.tree {
+        _ if plan.partial => Vec::new(),
+        CallTree::Split(tree) => above(tree, &ids, id),
+        CallTree::Layout(layout) => above(&layout.tree(), &ids, id),
+        _ => Vec::new(),
+    }
+}
+
 /// Returns the ids between an id and the root of a tree over `ids`, the nearest first.
-pub(super) fn above(tree: &Tree, ids: &IdList, id: Id) -> Vec<Id> {
+fn above(tree: &Tree, ids: &IdList, id: Id) -> Vec<Id> {
     let Some(place) = ids.position(id).filter(|place| *place > 0) else { return Vec::new() };
     let (mut tree, mut at, mut len) = (tree.clone(), 0, ids.len());
     let mut above = Vec::new();
@@ -134,6 +157,8 @@ pub(super) fn died(error: CallError, dead: Option<Id>) -> CallError {
 
 #[cfg(test)]
 mod tests {
+    use chained_gpc::{CallState, Straggler};
+
     use super::*;
 
     /// A node that had refused the proof was reported as missing: "see that `gpc node --id 1` runs there". The address
@@ -141,7 +166,7 @@ mod tests {
     #[test]
     fn what_to_do_fits_what_has_happened() {
         let at = "127.0.0.1:7001";
-        let refused = format!("cannot connect to {at}: it refused the proof, and does not say why");
+        let refused = format!("cannot connect to {at}: it refused the proof without a reason");
         assert_eq!(advice(1, at, &refused), None);
         // It runs there, and its parent in the tree has not learned its address.
         assert_eq!(advice(1, at, "no address is known for it: add it to the peers"), None);
@@ -155,16 +180,30 @@ mod tests {
     fn a_time_limit_names_the_function_and_the_ids_that_wait() {
         let said = |waiting: &[Id]| {
             let names = Names { func: "lookup", waiting: waiting.to_vec(), ..Names::default() };
-            let message = "the time limit (60s here) passed while func was running, for 58s";
-            let first = Cause::new(37, Stage::Func, CauseKind::TimeLimit, message);
+            let message = "the time limit (60s here) passed while func was running";
+            let mut first = Cause::new(37, Stage::Func, CauseKind::TimeLimit, message);
+            first.straggler = Some(Box::new(Straggler::new(37, CallState::Func, Duration::from_secs(58))));
             explain(&first, &names, None, None, None).message
         };
-        let late = "the time limit (60s here) passed while func `lookup` was running, for 58s";
-        assert_eq!(said(&[]), late);
-        assert_eq!(said(&[0]), format!("{late}; id 0 waits for it"));
-        assert_eq!(said(&[36, 12, 0]), format!("{late}; ids 36, 12, 0 wait for it"));
+        let late = "id 37 has been in func `lookup` for 58s";
+        let limit = "the time limit (60s here) passed while func was running";
+        assert_eq!(said(&[]), format!("{late}; {limit}"));
+        assert_eq!(said(&[0]), format!("{late}; id 0 waits for it; {limit}"));
+        assert_eq!(said(&[36, 12, 0]), format!("{late}; ids 36, 12, 0 wait for it; {limit}"));
         let many: Vec<Id> = (0..99).collect();
-        assert!(said(&many).ends_with("; ids 0, 1, 2, 3, 4, 5, 6, 7, ... wait for it"), "{}", said(&many));
+        assert!(said(&many).contains("; ids 0, 1, 2, 3, 4, 5, 6, 7, ... wait for it; "), "{}", said(&many));
+    }
+
+    /// A process was stopped three levels below the id that did not reply, and the error began with "id 3 failed".
+    #[test]
+    fn a_time_limit_blames_the_straggler() {
+        let message = "no reply came to id 2 within 60s; it still waits for [3]";
+        let mut first = Cause::new(3, Stage::Reply, CauseKind::TimeLimit, message);
+        let blamed = |first: &Cause| explain(first, &Names::default(), None, None, None).to_string();
+        assert_eq!(blamed(&first), format!("id 3 failed at stage reply (time-limit): {message}"));
+        first.straggler = Some(Box::new(Straggler::new(6, CallState::Silent, Duration::from_secs(60))));
+        let silent = "id 6 has sent no heartbeat for 60s";
+        assert_eq!(blamed(&first), format!("id 6 failed at stage reply (time-limit): {silent}; {message}"));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! | `launching`, `joining`, `started` | starts processes; joins running nodes; the role of a process of a launcher |
 //! | `plugins` | libraries of `--load` |
 //! | `allocated` | the hosts of the job of a batch system |
+//! | `progress` | what a waiting `gpc call` shows |
 //! | `cause`, `by_host` | explains why a call failed; reasons with the names of their hosts |
 //! | `node`, `trace` | `gpc node`; `gpc trace`: what the calls of running nodes wait for |
 //! | `metrics`, `top` | metrics over HTTP; `gpc top`: a view of running nodes |
@@ -113,6 +114,7 @@ mod node;
 pub mod output;
 pub mod plan;
 mod plugins;
+mod progress;
 mod quantile;
 pub mod refused;
 #[cfg(feature = "rendezvous")]
@@ -164,8 +166,8 @@ pub fn main() -> ExitCode {
         return run::keep().unwrap_or_else(|error| failed(&*error, USAGE));
     }
     #[cfg(all(feature = "bnr", feature = "pmix"))]
-    if let Some(host) = run::pmix_node(env::args_os()) {
-        return run::serve_pmix(&host).unwrap_or_else(|error| failed(&*error, USAGE));
+    if let Some((host, library)) = run::pmix_node(env::args_os()) {
+        return run::serve_pmix(&host, library.as_deref()).unwrap_or_else(|error| failed(&*error, USAGE));
     }
     // Checked before clap parses the arguments, since a call may start thousands of these.
     let arguments: Vec<_> = env::args_os().collect();
@@ -314,6 +316,6 @@ fn run(command: Command) -> CommandResult {
         #[cfg(feature = "bnr")]
         Command::Keep => run::keep(),
         #[cfg(all(feature = "bnr", feature = "pmix"))]
-        Command::PmixServe { host } => run::serve_pmix(&host),
+        Command::PmixServe { host, library } => run::serve_pmix(&host, library.as_deref()),
     }
 }

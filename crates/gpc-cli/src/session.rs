@@ -5,31 +5,27 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::builtin::set_secret_mark;
-use super::cause::{Names, above, died, explain};
+use super::cause::{Names, died, explain, waiting};
 use super::interrupt::Interrupt;
 use super::joining::{refuse_taken, until_up};
 use super::launching;
 use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Reduced, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
+use super::progress::Progress;
 use super::trust::Trust;
 use super::{Failure, say};
-use chained_gpc::Id;
 use chained_gpc::bootstrap::Member;
-use chained_gpc::runtime::{self, CallError, CallTree, Functions, Node, Trace};
+use chained_gpc::runtime::{self, CallError, Functions, Node, Trace};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Stage, Status};
-use chained_gpc::{Clock, TimeLimit};
+use chained_gpc::{Clock, Id};
 use gpc_launch::Launch;
 use gpc_launch::remote::RemoteLaunch;
 
 /// Interval at which a waiting command checks for a signal: too short for a person to notice.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Time that a call may take before a terminal shows progress.
-const SILENCE: Duration = Duration::from_millis(500);
 
 /// The nodes to call.
 #[derive(Debug)]
@@ -176,13 +172,14 @@ impl Session {
         progress: &Progress,
     ) -> Result<runtime::Outcome, CallError> {
         let mut handle = self.node.node().call(plan.call())?;
+        progress.begin();
         let mut dead = None;
         // Ends: the call has a time limit.
         let ended = loop {
             if let Some(ended) = handle.wait_for(POLL_INTERVAL) {
                 break ended;
             }
-            progress.waiting();
+            progress.waiting(plan, &handle);
             if interrupt.signal().is_some() {
                 handle.cancel();
             } else if dead.is_none() && !plan.partial {
@@ -271,20 +268,9 @@ impl Session {
             func: &plan.called.func_name,
             callback: plan.called.callback_name.as_deref(),
             tree: Some(&plan.tree_name.to_string()),
-            waiting: waiting(plan, first.id),
+            waiting: waiting(plan, first.straggler.as_ref().map_or(first.id, |straggler| straggler.id)),
         };
         explain(first, &names, self.launch.as_mut(), self.remote.as_ref(), joined)
-    }
-}
-
-/// Returns the ids that wait for an id in the tree of the call. Not of a partial call, whose tree may have changed.
-fn waiting(plan: &CallPlan, id: Id) -> Vec<Id> {
-    let ids = plan.ids.with_first(plan.root);
-    match &plan.tree {
-        _ if plan.partial => Vec::new(),
-        CallTree::Split(tree) => above(tree, &ids, id),
-        CallTree::Layout(layout) => above(&layout.tree(), &ids, id),
-        _ => Vec::new(),
     }
 }
 
@@ -313,54 +299,6 @@ fn replies(outcome: &runtime::Outcome) -> io::Result<Vec<Reply>> {
         .iter()
         .map(|reply| Reply { id: reply.id, header: content(&reply.header), data: content(&reply.data) })
         .collect())
-}
-
-/// Progress of long calls on a terminal.
-struct Progress {
-    bar: ProgressBar,
-    silence: TimeLimit,
-}
-
-impl Progress {
-    fn new(plan: &CallPlan, count: u32, clock: &Clock) -> Progress {
-        let style = match count {
-            1 => "{spinner} {msg}, {elapsed} so far",
-            // As wide as the terminal: a longer line would wrap, and its pieces would remain.
-            _ => "{msg} {wide_bar} {pos}/{len} calls",
-        };
-        // Draws on standard error, and only if that is a terminal.
-        let bar = ProgressBar::hidden();
-        bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
-        bar.set_length(count.into());
-        let data = match plan.data.len() as u64 {
-            0 => String::new(),
-            len => format!(" with {}", HumanBytes(len)),
-        };
-        bar.set_message(format!("{} over {} ids{data}", plan.called.func_name, plan.ids.len()));
-        Progress { bar, silence: clock.limit(SILENCE) }
-    }
-
-    fn made(&self) {
-        self.bar.inc(1);
-        self.show();
-    }
-
-    fn waiting(&self) {
-        self.bar.tick();
-        self.show();
-    }
-
-    fn show(&self) {
-        if self.bar.is_hidden() && self.silence.is_over() {
-            self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ use self::replay::replay;
 #[path = "../../../fuzz/src/impi_client.rs"]
 #[expect(unreachable_pub, reason = "it is a target, too")]
 mod impi_client;
+#[path = "../../../fuzz/src/impi_exchange.rs"]
+#[expect(unreachable_pub, reason = "it is a target, too")]
+mod impi_exchange;
 #[path = "../../../fuzz/src/impi_server.rs"]
 #[expect(unreachable_pub, reason = "it is a target, too")]
 mod impi_server;
@@ -22,4 +25,9 @@ fn the_server() {
 #[test]
 fn the_client() {
     replay("impi_client", impi_client::run);
+}
+
+#[test]
+fn a_session_of_chosen_labels() {
+    replay("impi_exchange", impi_exchange::run);
 }

@@ -92,6 +92,8 @@
 #![deny(unsafe_code)]
 
 pub mod bootstrap;
+#[cfg(all(feature = "tls", any(feature = "client", feature = "http")))]
+mod certificate_file;
 #[cfg(feature = "http")]
 mod checking;
 #[cfg(feature = "client")]

@@ -10,7 +10,8 @@ use gpc_bnr::request::Pair;
 use super::bnr_types::*;
 use super::callees::no_unwind;
 use super::pointers::{Pointers, border};
-use crate::bnr::{Notice, Session, as_fault, fault, finalize, init, number, session};
+use crate::bnr::notices::Notice;
+use crate::bnr::{Session, as_fault, fault, finalize, init, number, session};
 use crate::error::Result;
 use crate::status::CGPC_OK;
 
@@ -90,11 +91,28 @@ pub(super) fn store_text(
     Ok(())
 }
 
+/// The name of an attribute of a group, or a global name.
+pub(super) fn attribute<'c>(c: &Pointers<'c>, attr: *const c_char) -> Result<&'c [u8]> {
+    let attr = c.zero_ended(attr, "attr")?;
+    short(attr, BNR_MAXATTRLEN, "attr")?;
+    Ok(attr)
+}
+
+/// Refuses a text that does not fit this room with its final zero.
+pub(super) fn short(text: &[u8], room: usize, name: &str) -> Result<()> {
+    if text.len() < room {
+        return Ok(());
+    }
+    let message = format!("`{name}` has {} bytes and a zero, and there is room for {room}", text.len());
+    Err(fault(FaultKind::TooLarge, message))
+}
+
 /// Links this process to the node that has started it, under `gpc run`. A process calls it once. It starts a thread,
 /// which reads the messages of the node.
 ///
 /// Errors: BNR_ERR_UNSUPPORTED if `gpc run` has not started this process, or another launcher has; BNR_ERR_BAD_REQUEST
-/// if it is linked; BNR_ERR_LINK after BNR_Finalize, in a forked child of a linked process, and if the node is gone.
+/// if it is linked; BNR_ERR_LINK after BNR_Finalize, in a forked child of a linked process, if the node is gone, and if
+/// another program of the same process has taken part before.
 #[unsafe(no_mangle)]
 pub extern "C" fn BNR_Init() -> c_int {
     // SAFETY: it has no pointers.
@@ -142,7 +160,7 @@ pub extern "C" fn BNR_Barrier() -> c_int {
 }
 
 /// Ends the part of this process, whose end is no failure from now on. All later calls are BNR_ERR_LINK. It is the last
-/// call that runs functions of BNR_Spawn.
+/// call that runs functions of BNR_Spawn. A BNR_Wait of another thread ends with BNR_ERR_LINK.
 #[unsafe(no_mangle)]
 pub extern "C" fn BNR_Finalize() -> c_int {
     // SAFETY: it has no pointers.
@@ -277,13 +295,15 @@ unsafe fn pair(
     }
 }
 
-/// Publishes a global name in the domain, at once and without a fence. Errors: BNR_ERR_NAME_EXISTS.
+/// Publishes a global name in the domain, at once and without a fence. Errors: BNR_ERR_NAME_EXISTS, BNR_ERR_TOO_LARGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn BNR_Deposit(attr: *mut c_char, value: *mut c_char) -> c_int {
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         linked(|c, session| {
-            let (attr, value) = (c.zero_ended(attr, "attr")?, c.zero_ended(value, "value")?);
+            let (attr, value) = (attribute(c, attr)?, c.zero_ended(value, "value")?);
+            // Another value could not be looked up.
+            short(value, BNR_MAXVALLEN, "value")?;
             Ok(session.process.deposit(attr, value)?)
         })
     }

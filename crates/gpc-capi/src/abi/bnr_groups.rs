@@ -8,7 +8,7 @@ use std::time::Duration;
 use gpc_bnr::FaultKind;
 use gpc_bnr::names::GroupId;
 
-use super::bnr::{NAME_ROOM, linked, notify, store_text};
+use super::bnr::{NAME_ROOM, attribute, linked, notify, short, store_text};
 use super::bnr_types::*;
 use super::pointers::Pointers;
 use crate::bnr::{Session, fault, group, number};
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn BNR_Kill(pg: BNR_Group) -> c_int {
 /// of them. Collective over the group.
 ///
 /// Errors, the same at all: BNR_ERR_MEMBER_DIED, BNR_ERR_NODE_LOST, BNR_ERR_TIMED_OUT after 10 minutes,
-/// BNR_ERR_MISMATCH. Also BNR_ERR_NOT_MEMBER, BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN, and that of a put that was refused:
-/// then the fence has taken place.
+/// BNR_ERR_MISMATCH. Also BNR_ERR_NO_GROUP and BNR_ERR_GROUP_OPEN; BNR_ERR_NOT_MEMBER, which a group that was freed may
+/// be, too; and the error of a put that was refused: then the fence has taken place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn BNR_Fence(over: BNR_Group) -> c_int {
     // SAFETY: it has no pointers.
@@ -245,21 +245,6 @@ pub unsafe extern "C" fn BNR_Group_Get(of: BNR_Group, attr: *mut c_char, val: *m
     }
 }
 
-/// The name of an attribute of a group.
-fn attribute<'c>(c: &Pointers<'c>, attr: *const c_char) -> Result<&'c [u8]> {
-    let attr = c.zero_ended(attr, "attr")?;
-    short(attr, BNR_MAXATTRLEN, "attr")?;
-    Ok(attr)
-}
-
-fn short(text: &[u8], room: usize, name: &str) -> Result<()> {
-    if text.len() < room {
-        return Ok(());
-    }
-    let message = format!("`{name}` has {} bytes and a zero, and groups have room for {room}", text.len());
-    Err(fault(FaultKind::TooLarge, message))
-}
-
 /// Stores the name of the database of a group, for the functions of databases. `dbname` has room for
 /// BNR_DB_Get_name_length_max() bytes. Errors: BNR_ERR_NO_GROUP, BNR_ERR_GROUP_OPEN.
 #[unsafe(no_mangle)]
@@ -290,8 +275,9 @@ pub unsafe extern "C" fn BNR_Group_Notify(of: BNR_Group, notify_fn: BNR_Notify_f
 }
 
 /// Waits until a death is reported that a function of BNR_Spawn or BNR_Group_Notify receives, at most `limit_ms`
-/// milliseconds, and calls the functions, with all deaths that are reported by then. An earlier call may have reported
-/// some: count in the function. Errors: BNR_ERR_TIMED_OUT; BNR_ERR_BAD_REQUEST from within such a function.
+/// milliseconds, and calls the functions, with all deaths that are reported by then. If another thread calls them in a
+/// function of its own, this returns after that. An earlier call may have reported some: count in the function. Errors:
+/// BNR_ERR_TIMED_OUT; BNR_ERR_BAD_REQUEST from within such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn BNR_Wait(limit_ms: c_int) -> c_int {
     // SAFETY: it has no pointers.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, Ids, Outcome};
+use chained_gpc::{Call, CallHandle, Ids, Outcome};
 
 use super::callees::{Argument, no_unwind};
-use super::context::CGPC_FOREVER;
+use super::context::limit;
 use super::frames;
 use super::pointers::{Pointers, border, handle, object, opaque};
 use super::types::*;
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn cgpc_call_start(
         border(|c| {
             c.needs(call, "call")?;
             let context = object::<Context, _>(context)?;
-            let started = context.call(described(c, &context, &c.sized(args)?)?)?;
+            let started = begin(c, &context, args)?;
             let number = insert(Arc::new(InFlight::new(context.shared(), started)))?;
             c.store(call, opaque(number), "call")?;
             Ok(CGPC_OK)
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cgpc_call_wait(
     unsafe {
         border(|c| {
             c.store_if_wanted(outcome, std::ptr::null_mut());
-            let limit = (limit_us != CGPC_FOREVER).then(|| Duration::from_micros(limit_us));
+            let limit = limit(limit_us);
             match object::<InFlight, _>(call)?.wait(limit)? {
                 Some(ended) => store_outcome(c, ended, outcome),
                 None => Ok(CGPC_PENDING),
@@ -250,8 +250,13 @@ fn run(
     args: *const cgpc_call_args,
 ) -> Result<Option<Finished>> {
     let context = object::<Context, _>(context)?;
-    let started = context.call(described(c, &context, &c.sized(args)?)?)?;
+    let started = begin(c, &context, args)?;
     context.wait(started, None).ended()
+}
+
+/// Starts the call that the arguments describe.
+fn begin(c: &Pointers<'_>, context: &Context, args: *const cgpc_call_args) -> Result<CallHandle> {
+    context.call(described(c, context, &c.sized(args)?)?)
 }
 
 /// The reply header and the reply data of the whole tree. Those of one id are its own, not a list of one part.
@@ -311,7 +316,8 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// The call that the arguments describe.
+/// The call that the arguments describe. Inlined into the only caller: a call is large, and would be copied.
+#[inline(always)]
 fn described(c: &Pointers<'_>, context: &Context, args: &cgpc_call_args) -> Result<Call> {
     let known = CGPC_PARTIAL | CGPC_NO_REPLY | CGPC_FORWARD_FIRST | CGPC_WATCH | CGPC_REPLY_LIMITS;
     if args.flags & !known != 0 {
@@ -353,6 +359,9 @@ fn described(c: &Pointers<'_>, context: &Context, args: &cgpc_call_args) -> Resu
     }
     if args.flags & CGPC_REPLY_LIMITS != 0 {
         call = call.reply_limits(args.reply_header_max, args.reply_data_max);
+    }
+    if args.flags == 0 {
+        return Ok(call);
     }
     for (flag, set) in [
         (CGPC_PARTIAL, Call::partial as fn(Call) -> Call),

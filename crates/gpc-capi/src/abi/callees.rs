@@ -83,14 +83,16 @@ pub(crate) fn no_unwind<T>(function: impl FnOnce() -> T) -> T {
 }
 
 /// The result of a function of the application.
+#[inline]
 fn result((code, message): (c_int, Option<String>)) -> FunctionResult {
-    match code {
-        0 => Ok(()),
-        code => {
-            let message = message.unwrap_or_else(|| format!("the function returned {code}"));
-            Err(WithCode::new(code.into(), message).into())
-        }
-    }
+    if code == 0 { Ok(()) } else { Err(failure(code, message)) }
+}
+
+#[cold]
+#[inline(never)]
+fn failure(code: c_int, message: Option<String>) -> FunctionError {
+    let message = message.unwrap_or_else(|| format!("the function returned {code}"));
+    WithCode::new(code.into(), message).into()
 }
 
 #[cold]

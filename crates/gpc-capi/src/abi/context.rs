@@ -49,6 +49,11 @@ pub const CGPC_LINK_SHM: i32 = 3;
 /// A time limit that never passes. A call ends by its own limit.
 pub const CGPC_FOREVER: u64 = u64::MAX;
 
+/// A limit in microseconds.
+pub(super) fn limit(limit_us: u64) -> Option<Duration> {
+    (limit_us != CGPC_FOREVER).then(|| Duration::from_micros(limit_us))
+}
+
 /// Sets all fields to 0, and `size` to `size`: pass sizeof(cgpc_options). May be called from anywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_options_init(options: *mut cgpc_options, size: usize) -> c_int {
@@ -337,7 +342,7 @@ fn start_member(
         })
     };
     let mode = if options.flags & CGPC_POLLED == 0 { Mode::Thread } else { Mode::Polled };
-    let started = launched::start(bootstrap, context, mode, build)?;
+    let started = launched::start(bootstrap, context, mode, Box::new(build))?;
     failed.map_or(Ok(started), Err)
 }
 

@@ -7,6 +7,13 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
+
+/// After this many yields a thread sleeps. With a real-time priority it would keep the user of the value from running.
+const YIELDS: u32 = 100;
+
+/// Length of such a sleep.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// The value.
 pub(crate) struct Exclusive<T> {
@@ -21,6 +28,12 @@ unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 /// A use of the value, which ends with it.
 pub(crate) struct Use<'a, T>(&'a Exclusive<T>, PhantomData<&'a mut T>);
+
+impl<T: Default> Default for Exclusive<T> {
+    fn default() -> Exclusive<T> {
+        Exclusive::new(T::default())
+    }
+}
 
 impl<T> Exclusive<T> {
     pub(crate) fn new(value: T) -> Exclusive<T> {
@@ -39,13 +52,20 @@ impl<T> Exclusive<T> {
     }
 
     /// Uses the value, once another thread's use has ended. For uses of a few instructions.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the end of a use is no event: that would cost more than the use"
+    )]
     pub(crate) fn use_soon(&self) -> Use<'_, T> {
-        // Terminates: as above.
+        let mut attempts = 0;
+        // Terminates: each use lasts a few instructions, and its thread runs while this one sleeps.
         loop {
             match self.try_use(1) {
                 Ok(value) => return value,
-                Err(_) => thread::yield_now(),
+                Err(_) if attempts < YIELDS => thread::yield_now(),
+                Err(_) => thread::sleep(PAUSE),
             }
+            attempts += 1;
         }
     }
 

@@ -19,8 +19,8 @@ use crate::status::*;
 /// Connects to the server at HOST:PORT, within `limit_us`, and stores the session. Free it with cgpc_impi_free. It has
 /// no thread; a name is looked up on one, for as long as that takes.
 ///
-/// Errors: CGPC_ERR_ARGUMENT if an option is wrong, CGPC_ERR_SERVER if the server is not reached. May be called from
-/// any thread, and in a forked child.
+/// Errors: CGPC_ERR_ARGUMENT if the address or an option is wrong, CGPC_ERR_SERVER if the server is not reached. May be
+/// called from any thread, and in a forked child.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_impi_connect(
     server: *const c_char,
@@ -51,8 +51,8 @@ pub unsafe extern "C" fn cgpc_impi_connect(
 /// wait for the descriptor, call every function again that was pending. One call reads for all.
 ///
 /// Errors, here and below: CGPC_ERR_SERVER if the server is lost or breaks the protocol, CGPC_ERR_STATE if the session
-/// is at another stage, CGPC_ERR_BUSY if another thread uses it. After CGPC_ERR_SERVER every call returns that. From
-/// one thread at a time.
+/// is at another stage, CGPC_ERR_BUSY if another thread uses it. After CGPC_ERR_SERVER every call that waits returns
+/// that; values that were broadcast remain. From one thread at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cgpc_impi_join(client: *mut cgpc_impi, limit_us: u64, clients: *mut u32) -> c_int {
     // SAFETY: the documentation demands valid pointers.

@@ -22,6 +22,7 @@ pub mod bnr_spawn;
 #[cfg(feature = "bnr")]
 pub mod bnr_types;
 pub mod call;
+pub mod call_replies;
 pub(crate) mod callees;
 pub mod context;
 pub mod errors;

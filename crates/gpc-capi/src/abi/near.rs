@@ -5,6 +5,7 @@
 
 use std::any::{Any, TypeId};
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -17,16 +18,18 @@ const KEPT: usize = 128;
 /// An object that any thread may use.
 pub(crate) type Shared = Arc<dyn Any + Send + Sync>;
 
-/// A place for an object.
+/// A place for an object. One line of the cache: a program that drives many nodes uses one for each turn of a node. All
+/// zeros if it is free: so the entries of a thread take no space in the file of the library.
+#[repr(align(64))]
 struct Entry {
-    /// The handle; 0 if the place is free.
+    /// The handle; 0 if the place is free, and then the rest does not count.
     number: Cell<u64>,
     valid: Cell<Option<&'static AtomicU64>>,
     /// Number of uses in progress.
     uses: Cell<u32>,
     /// Where the object is, and its type.
     object: Cell<*const ()>,
-    of: Cell<Option<TypeId>>,
+    of: Cell<MaybeUninit<TypeId>>,
     /// Keeps the object.
     owner: Cell<Option<Shared>>,
 }
@@ -38,11 +41,13 @@ impl Entry {
             valid: Cell::new(None),
             uses: Cell::new(0),
             object: Cell::new(ptr::null()),
-            of: Cell::new(None),
+            of: Cell::new(MaybeUninit::zeroed()),
             owner: Cell::new(None),
         }
     }
 }
+
+const _: () = assert!(size_of::<Entry>() == 64);
 
 thread_local! {
     static ENTRIES: [Entry; KEPT] = const { [const { Entry::free() }; KEPT] };
@@ -76,7 +81,7 @@ impl<T: Any + Send + Sync> Held<T> {
             entry.number.set(number);
             entry.valid.set(Some(valid));
             entry.object.set(place.as_ptr().cast());
-            entry.of.set(Some(TypeId::of::<T>()));
+            entry.of.set(MaybeUninit::new(TypeId::of::<T>()));
             entry.uses.set(1);
             let object = object.take()?;
             Some((&raw const entry.uses, entry.owner.replace(Some(object))))
@@ -115,6 +120,7 @@ impl<T> Deref for Held<T> {
 }
 
 impl<T> Drop for Held<T> {
+    #[inline]
     fn drop(&mut self) {
         if !self.uses.is_null() {
             // SAFETY: as in `deref`.
@@ -129,8 +135,12 @@ impl<T> Drop for Held<T> {
 pub(crate) fn find<T: Any>(number: u64, slot: u32) -> Option<Held<T>> {
     let find = |entries: &[Entry; KEPT]| {
         let entry = &entries[slot as usize % KEPT];
-        let is_valid = entry.number.get() == number
-            && entry.of.get() == Some(TypeId::of::<T>())
+        if number == 0 || entry.number.get() != number {
+            return None;
+        }
+        // SAFETY: an entry with a number has a type.
+        let of = unsafe { entry.of.get().assume_init() };
+        let is_valid = of == TypeId::of::<T>()
             && entry.valid.get().is_some_and(|valid| valid.load(Ordering::Acquire) == number);
         let object = NonNull::new(entry.object.get().cast_mut().cast::<T>()).filter(|_| is_valid)?;
         entry.uses.set(entry.uses.get() + 1);

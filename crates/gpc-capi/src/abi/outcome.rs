@@ -285,7 +285,7 @@ fn view(c: &Pointers<'_>, bytes: &Bytes, place: *mut *const c_void, length: *mut
     Ok(CGPC_OK)
 }
 
-fn view_if_wanted(c: &Pointers<'_>, bytes: &[u8], place: *mut *const c_void, length: *mut usize) {
+pub(super) fn view_if_wanted(c: &Pointers<'_>, bytes: &[u8], place: *mut *const c_void, length: *mut usize) {
     c.store_if_wanted(place, bytes.as_ptr().cast());
     c.store_if_wanted(length, bytes.len());
 }

@@ -285,6 +285,11 @@ impl<'c> Pointers<'c> {
                 T::NAME
             )));
         }
+        if size == mem::size_of::<T>() {
+            // SAFETY: the caller of `border` promises that the structure has the bytes of its size, of which any are
+            // valid.
+            return Ok(unsafe { start.read_unaligned() });
+        }
         let known = size.min(mem::size_of::<T>());
         // SAFETY: the caller of `border` promises that the structure has the bytes of its size.
         let rest = unsafe { slice::from_raw_parts(start.cast::<u8>().add(known), size - known) };

@@ -249,7 +249,7 @@ pub unsafe extern "C" fn cgpc_request_is_cancelled(
 
 fn with<T>(request: *const cgpc_request, look: impl FnOnce(&Request<'_>) -> T) -> Result<T> {
     let number: Handle = handle(request);
-    frames::with_request(number, |request| Ok(look(request)))
+    frames::with_request(number, |request| look(request))
 }
 
 /// Stores a number of a request.
@@ -264,7 +264,7 @@ unsafe fn number<T: Copy>(
     // SAFETY: the caller's promise.
     unsafe {
         border(|c| {
-            c.store(place, frames::peek(handle(request), look)?, "result")?;
+            c.store(place, frames::with_request(handle(request), look)?, "result")?;
             Ok(CGPC_OK)
         })
     }
@@ -283,7 +283,7 @@ unsafe fn view(
     // SAFETY: the caller's promise.
     unsafe {
         border(|c| {
-            let (start, len) = frames::peek(handle(request), |request| {
+            let (start, len) = frames::with_request(handle(request), |request| {
                 let bytes = look(request);
                 (bytes.as_ptr().cast(), bytes.len())
             })?;

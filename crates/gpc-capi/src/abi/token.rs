@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use chained_gpc::{Reply, Request};
+use chained_gpc::Reply;
 
 use super::frames;
 use super::pointers::{border, handle, object, opaque};
@@ -24,8 +24,7 @@ pub unsafe extern "C" fn cgpc_request_defer(
     unsafe {
         border(|c| {
             c.needs(token, "token")?;
-            let deferred =
-                frames::with_request(handle(request), |request: &Request<'_>| Ok(request.defer()))?;
+            let deferred = frames::with_request(handle(request), |request| request.defer())?;
             let Some(deferred) = deferred else { return Ok(CGPC_NONE) };
             c.store(token, opaque(insert(std::sync::Arc::new(Token::new(deferred)))?), "token")?;
             Ok(CGPC_OK)

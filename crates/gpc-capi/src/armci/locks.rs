@@ -190,7 +190,7 @@ mod tests {
         let error = levels::run(&layer.shared.turn, 0, || acquire(&layer, 0, b"w").unwrap_err());
         assert_eq!(error.status, CGPC_ERR_CALL);
         let begin =
-            "a handler of process 0 has waited 0.05 s: do handlers or holders of locks wait for each other?";
+            "a handler of process 0 has waited 50ms: do handlers or holders of locks wait for each other?";
         assert!(error.message.starts_with(begin), "{}", error.message);
         assert!(!acquire(&layer, 0, b"t").unwrap());
         layer.run(layer.call_at(layer.numbers.unlock, 0).unwrap()).unwrap();

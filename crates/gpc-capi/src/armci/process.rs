@@ -158,7 +158,7 @@ pub(super) fn started(handler_limit: Duration) -> Result<Layer> {
     let shared = Arc::<Shared>::default();
     let numbers = register(&context, &shared)?;
     context.start(|| match launched::launcher(bootstrap::LIMIT)? {
-        Some(found) => launched::start(found, &context, Mode::Thread, with_workers),
+        Some(found) => launched::start(found, &context, Mode::Thread, Box::new(with_workers)),
         None => {
             let node = with_workers(Node::builder(0)).functions(context.registry.functions()).start()?;
             Ok(Started::running(Running::Node(node), 1))

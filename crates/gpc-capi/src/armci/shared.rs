@@ -189,10 +189,8 @@ impl Home {
         let is_late = error.cause.is_some_and(|cause| cause.kind == CauseKind::TimeLimit.number());
         if is_late && levels::is_in_handler() {
             error.message = format!(
-                "a handler of process {} has waited {} s: do handlers or holders of locks wait for each other? {}",
-                self.me,
-                self.handler_limit.as_secs_f32(),
-                error.message
+                "a handler of process {} has waited {:?}: do handlers or holders of locks wait for each other? {}",
+                self.me, self.handler_limit, error.message
             );
         }
         error

@@ -3,27 +3,29 @@
 //! A process has one link, and BNR's functions have no handle. So the handle of the link is a state of the process; in
 //! a forked child it is an error, as all handles of the parent are.
 
+mod faults;
+pub(crate) mod notices;
 pub(crate) mod specs;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpc_bnr::client::{ClientError, Process, Snapshot, Spawned};
+use gpc_bnr::client::{Process, Snapshot, Spawned};
 use gpc_bnr::names::{GroupId, Set};
 use gpc_bnr::request::Pair;
-use gpc_bnr::{Death, Fault, FaultKind, LEFT_OUT};
+use gpc_bnr::{FaultKind, LEFT_OUT};
 
+use self::notices::{Notice, Notices};
 use self::specs::{DATABASE_VARIABLE, Hint};
 use crate::abi::bnr_types::{BNR_Group, BNR_Notify_fn};
 use crate::abi::near::Held;
-use crate::error::{Error, Origin};
+use crate::error::Error;
 use crate::handles::{Handle, Kind, Object, get, insert, remove};
-use crate::status::*;
 
+pub(crate) use self::faults::{as_fault, fault};
 pub(crate) use crate::error::Result;
 
 /// The link of this process: the number of its handle, or one of the numbers below, which no handle has.
@@ -44,11 +46,7 @@ pub(crate) struct Session {
     pub(crate) process: Process,
     database: String,
     state: Mutex<State>,
-    /// Deaths that no function has received yet. Bounded by the processes of the groups.
-    notices: Mutex<Receiver<Notice>>,
-    sender: Sender<Notice>,
-    /// Whether a thread calls functions of notices.
-    is_delivering: AtomicBool,
+    notices: Arc<Notices>,
 }
 
 impl Object for Session {
@@ -72,12 +70,6 @@ struct Opened {
     over: Set,
     /// The spawns of this process: number of processes, and the function that receives their deaths.
     spawns: Vec<(u32, BNR_Notify_fn)>,
-}
-
-/// A death, and the function that receives it.
-pub(crate) struct Notice {
-    pub(crate) function: BNR_Notify_fn,
-    pub(crate) death: Death,
 }
 
 /// Hints for a spawn.
@@ -150,6 +142,7 @@ pub(crate) fn finalize() -> Result<()> {
         return held(FINALIZED).map(drop);
     }
     remove::<Session>(Handle(number))?;
+    session.notices.end();
     Ok(session.process.finalize()?)
 }
 
@@ -158,15 +151,7 @@ impl Session {
         let process = Process::init()?;
         let chosen = std::env::var_os(DATABASE_VARIABLE).and_then(|name| name.into_string().ok());
         let database = chosen.unwrap_or_else(|| process.database().to_owned());
-        let (sender, notices) = channel();
-        Ok(Session {
-            process,
-            database,
-            state: Mutex::default(),
-            notices: Mutex::new(notices),
-            sender,
-            is_delivering: AtomicBool::new(false),
-        })
+        Ok(Session { process, database, state: Mutex::default(), notices: Arc::default() })
     }
 
     /// The database that this process is to use.
@@ -251,47 +236,27 @@ impl Session {
         group: GroupId,
         functions: Vec<(Range<u32>, BNR_Notify_fn)>,
     ) -> Result<()> {
-        let sender = self.sender.clone();
+        let notices = self.notices.clone();
         self.process.subscribe_with(group, move |death| {
             let receives = functions.iter().filter(|(ranks, _)| ranks.contains(&death.member.rank));
             for (_, function) in receives {
-                // After the end of the session there is no receiver, and the notice is dropped.
-                let _ = sender.send(Notice { function: *function, death });
+                notices.add(Notice { function: *function, death });
             }
         })?;
         Ok(())
     }
 
-    /// Calls `run` with each notice, unless a thread does so already. Ends: each death is a notice once.
+    /// Calls `run` with each death that is reported: see [`Notices::deliver`].
     pub(crate) fn deliver(&self, run: impl Fn(Notice)) {
-        if self.is_delivering.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        // Not in the head of a loop, whose body would hold the lock.
-        let next = || lock(&self.notices).try_recv().ok();
-        while let Some(notice) = next() {
-            run(notice);
-        }
-        self.is_delivering.store(false, Ordering::SeqCst);
+        self.notices.deliver(run);
     }
 
-    /// Waits for a notice, and calls `run` with it and with those that are there by then.
+    /// Waits until a death is received: see [`Notices::wait`].
     ///
     /// # Errors
-    /// No death was reported within the limit.
+    /// Those of [`Notices::wait`].
     pub(crate) fn wait(&self, limit: Duration, run: impl Fn(Notice)) -> Result<()> {
-        if self.is_delivering.swap(true, Ordering::SeqCst) {
-            let message = "a function that receives deaths runs: it cannot wait for the next one";
-            return Err(fault(FaultKind::BadRequest, message));
-        }
-        let first = lock(&self.notices).recv_timeout(limit);
-        let received = first.map(&run).is_ok();
-        self.is_delivering.store(false, Ordering::SeqCst);
-        self.deliver(run);
-        match received {
-            true => Ok(()),
-            false => Err(fault(FaultKind::TimedOut, format!("no death was reported within {limit:?}"))),
-        }
+        self.notices.wait(limit, run)
     }
 
     /// The first pair of a database, which begins an iteration; `None` if it is empty.
@@ -374,41 +339,9 @@ pub(crate) fn number(number: impl TryInto<i32>) -> Result<i32> {
     number.try_into().map_err(|_| fault(FaultKind::TooLarge, "the number does not fit an int"))
 }
 
-/// An error with this fault.
-pub(crate) fn fault(kind: FaultKind, message: impl Into<String>) -> Error {
-    Fault::new(kind, message).into()
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        let mut error = Error::new(CGPC_ERR_FAULT, fault.message);
-        error.cause = Some(Origin { kind: fault.kind.number() as u16, ..Origin::default() });
-        error
-    }
-}
-
-impl From<ClientError> for Error {
-    fn from(error: ClientError) -> Error {
-        fault(error.kind(), error.to_string())
-    }
-}
-
-/// The error as a fault of BNR, and the fault's number.
-pub(crate) fn as_fault(error: Error) -> (Error, u16) {
-    let kind = match (error.status, error.cause) {
-        (CGPC_ERR_FAULT, Some(cause)) => return (error, cause.kind),
-        (CGPC_ERR_ARGUMENT, _) => FaultKind::BadRequest,
-        (CGPC_ERR_FORKED, _) => FaultKind::Link,
-        (CGPC_ERR_LENGTH | CGPC_ERR_TRUNCATED, _) => FaultKind::TooLarge,
-        _ => FaultKind::System,
-    };
-    (fault(kind, error.message.clone()), kind.number() as u16)
-}
-
 #[cfg(test)]
 mod tests {
     use gpc_bnr::Exit;
-    use gpc_bnr::names::Member;
 
     use super::*;
 
@@ -438,18 +371,6 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_the_number_of_a_fault() {
-        let number = |error| as_fault(error).1;
-        assert_eq!(number(fault(FaultKind::MemberDied, "x")), 13);
-        assert_eq!(number(Error::argument("x")), 1);
-        assert_eq!(number(Error::new(CGPC_ERR_FORKED, "x")), 20);
-        assert_eq!(number(Error::new(CGPC_ERR_TRUNCATED, "x")), 10);
-        let (error, kind) = as_fault(Error::of_panic(&"why"));
-        assert!(kind == 21 && error.status == CGPC_ERR_FAULT && error.message.ends_with("why"));
-        assert_eq!(error.cause, Some(Origin { kind: 21, ..Origin::default() }));
-    }
-
-    #[test]
     fn groups_of_c_are_numbers_from_1() {
         assert_eq!(group(3).unwrap(), GroupId(3));
         assert_eq!([group(0), group(-3)].map(|group| as_fault(group.unwrap_err()).1), [1, 2]);
@@ -471,8 +392,6 @@ mod tests {
         for number in [BEFORE, STARTING, FINALIZED] {
             assert!(Handle(number).place(Kind::Bnr).is_err());
         }
-        let death =
-            Death { member: Member { group: GroupId(1), rank: 0 }, exit: Exit::Signal(9), finalized: false };
-        assert_eq!(death.exit.status(), 137);
+        assert_eq!(Exit::Signal(9).status(), 137);
     }
 }

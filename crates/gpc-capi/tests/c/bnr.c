@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "check.h"
+#include "interrupts.h"
 
 #define OKAY(call) IS(BNR_SUCCESS, call)
 
@@ -350,7 +350,7 @@ static void spawns(void) {
     char *words[] = {"chosen", NULL}, *none[] = {NULL};
     char *programs[] = {program, "true", "/nowhere/program"}, **arguments[] = {words, none, none};
     int numbers[] = {2, 4, 2}, errors[8] = {9, 9, 9, 9, 9, 9, 9, 9}, i;
-    BNR_Info info, infos[3] = {BNR_INFO_NULL, BNR_INFO_NULL, BNR_INFO_NULL};
+    BNR_Info info, none_at_least, infos[3] = {BNR_INFO_NULL, BNR_INFO_NULL, BNR_INFO_NULL};
     BNR_Group group = BNR_GROUP_NULL;
     bool_t same = 0;
     OKAY(BNR_DB_Create(database));
@@ -374,6 +374,15 @@ static void spawns(void) {
     CHECK(i == 5);
     IS(BNR_ERR_NOT_STARTED, BNR_Spawn_multiple(3, programs, NULL, numbers, NULL, errors, &group, NULL));
     CHECK(errors[0] == ECANCELED && errors[6] == ENOENT && errors[7] == ENOENT);
+    /* None can be started, and none need be: a group without processes. */
+    OKAY(BNR_Info_create(&none_at_least));
+    OKAY(BNR_Info_set(none_at_least, "soft", "0:9"));
+    OKAY(BNR_Spawn_multiple(1, programs + 2, NULL, numbers, &none_at_least, errors, &group, NULL));
+    CHECK(errors[0] == BNR_LEFT_OUT && errors[1] == BNR_LEFT_OUT);
+    OKAY(BNR_Group_Get_size(group, &i));
+    CHECK(i == 0);
+    OKAY(BNR_Free_group(group));
+    OKAY(BNR_Info_free(&none_at_least));
     IS(BNR_ERR_BAD_REQUEST, BNR_Spawn_multiple(0, programs, NULL, numbers, NULL, NULL, &group, NULL));
     numbers[0] = 0;
     IS(BNR_ERR_BAD_REQUEST, BNR_Spawn_multiple(1, programs, NULL, numbers, NULL, NULL, &group, NULL));
@@ -385,6 +394,88 @@ static void spawns(void) {
     for (i = 0; i < 2; i++) OKAY(BNR_Info_free(&infos[i]));
     OKAY(BNR_Open_group(&group));
     IS(BNR_ERR_BAD_REQUEST, BNR_Close_group(group));
+}
+
+/* Uses everything that has no collective meaning, beside the other threads. */
+static void *uses(void *number) {
+    static const int rounds = 100;
+    char found[BNR_MAX_VALUE_LEN], mine[64], text[] = "of a thread";
+    BNR_Group group;
+    int i, other;
+    for (i = 0; i < rounds; i++) {
+        snprintf(mine, sizeof mine, "%d-%d-%d", *(int *)number, own_rank, i);
+        OKAY(BNR_Put(own_database, mine, text));
+        OKAY(BNR_Commit(own_database));
+        OKAY(BNR_Get(own_database, mine, found));
+        CHECK(strcmp(found, text) == 0);
+        OKAY(BNR_Group_Get_size(own_group, &other));
+        CHECK(other == own_size);
+        /* The message is that of this thread. */
+        snprintf(mine, sizeof mine, "none-%d", *(int *)number);
+        IS(BNR_ERR_NOT_FOUND, BNR_Lookup(mine, found));
+        CHECK(has_message(mine));
+        OKAY(BNR_Get_group(&group));
+        CHECK(group == own_group);
+    }
+    return NULL;
+}
+
+/* Waits for deaths beside the other threads, until none can come any more. */
+static void *waits(void *unused) {
+    int number;
+    do number = BNR_Wait(PATIENCE_MS);
+    while (number == BNR_SUCCESS);
+    IS(BNR_ERR_LINK, number);
+    return unused;
+}
+
+/* Functions run one at a time, also for several threads. */
+static int received_by_threads;
+
+static int counts(BNR_Group group, int rank, int exit_code) {
+    static int runs;
+    CHECK(runs++ == 0 && group > 0 && rank >= 0 && exit_code == 0);
+    usleep(1000);
+    __atomic_add_fetch(&received_by_threads, 1, __ATOMIC_SEQ_CST);
+    return --runs;
+}
+
+static void waiting_threads(void) {
+    pthread_t waiting[3];
+    BNR_Group group;
+    char *programs[] = {"true"};
+    int number = 4, i, size;
+    for (i = 0; i < 3; i++) CHECK(pthread_create(&waiting[i], NULL, waits, NULL) == 0);
+    OKAY(BNR_Spawn_multiple(1, programs, NULL, &number, NULL, NULL, &group, NULL));
+    OKAY(BNR_Group_Notify(group, counts));
+    for (i = 0; i < PATIENCE_MS && __atomic_load_n(&received_by_threads, __ATOMIC_SEQ_CST) < 4; i++) {
+        OKAY(BNR_Group_Get_size(group, &size));
+        usleep(1000);
+    }
+    CHECK(received_by_threads == 4);
+    OKAY(BNR_Finalize());
+    for (i = 0; i < 3; i++) CHECK(pthread_join(waiting[i], NULL) == 0);
+    puts("done");
+    exit(0);
+}
+
+static void threads(void) {
+    pthread_t running[4];
+    int numbers[4], i;
+    for (i = 0; i < 4; i++) {
+        numbers[i] = i;
+        CHECK(pthread_create(&running[i], NULL, uses, &numbers[i]) == 0);
+    }
+    for (i = 0; i < 4; i++) CHECK(pthread_join(running[i], NULL) == 0);
+    OKAY(BNR_Barrier());
+}
+
+/* A signal ends no wait, and no other call fails. */
+static void interrupted(void) {
+    set_interrupts(1);
+    databases();
+    LASTS(50000, BNR_ERR_TIMED_OUT, BNR_Wait(50));
+    OKAY(BNR_Barrier());
 }
 
 static void sizes(void) {
@@ -419,9 +510,21 @@ static void sizes(void) {
     IS(BNR_ERR_TOO_LARGE, BNR_Group_Put(own_group, longest, "v", -1));
     IS(BNR_ERR_TOO_LARGE, BNR_Group_Get(own_group, longest, small));
     longest[BNR_MAXVALLEN] = 0;
+    /* A global name that no program in C could look up. */
+    IS(BNR_ERR_TOO_LARGE, BNR_Deposit("name", longest));
+    CHECK(has_message("3072"));
+    longest[BNR_MAXVALLEN] = 'a';
+    longest[BNR_MAXVALLEN - 1] = 0;
     OKAY(BNR_Deposit("name", longest));
-    IS(BNR_ERR_TOO_LARGE, BNR_Lookup("name", small));
-    CHECK(small[0] == 1);
+    OKAY(BNR_Lookup("name", small));
+    CHECK(strcmp(small, longest) == 0);
+    longest[BNR_MAXVALLEN - 1] = 'a';
+    longest[BNR_MAXATTRLEN] = 0;
+    IS(BNR_ERR_TOO_LARGE, BNR_Deposit(longest, "v"));
+    longest[BNR_MAXATTRLEN - 1] = 0;
+    OKAY(BNR_Deposit(longest, "v"));
+    longest[BNR_MAXATTRLEN - 1] = longest[BNR_MAXATTRLEN] = 'a';
+    longest[BNR_MAXVALLEN] = 0;
     IS(BNR_ERR_NO_DATABASE, BNR_Get(longest, "key", value));
 }
 
@@ -431,7 +534,8 @@ int main(int count, char **arguments) {
         void (*run)(void);
     } roles[] = {{"databases", databases}, {"groups", groups}, {"part", part},     {"deaths", deaths}, {"waiter", waiter},
                  {"dies", dies},           {"spawns", spawns}, {"chosen", chosen}, {"sizes", sizes},
-                 {"merge", merge},         {"child", child}};
+                 {"threads", threads}, {"merge", merge},   {"child", child},
+                 {"waiting", waiting_threads}, {"interrupted", interrupted}};
     size_t i;
     CHECK(count > 1);
     program = arguments[0];

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "check.h"
 #include "impi.h"
+#include "interrupts.h"
 
 #define LIMIT_US 60000000
 
@@ -124,7 +124,7 @@ int main(void) {
     shared(getenv("SERVER_OF_TWO"));
     /* A server that says nothing, one that closes, and one that sends nonsense. */
     client = connected(getenv("SILENT"));
-    IS(CGPC_PENDING, cgpc_impi_join(client, 50000, NULL));
+    LASTS(50000, CGPC_PENDING, cgpc_impi_join(client, 50000, NULL));
     OK(cgpc_impi_free(client));
     client = connected(getenv("CLOSING"));
     IS(CGPC_ERR_SERVER, cgpc_impi_join(client, LIMIT_US, NULL));
@@ -145,7 +145,8 @@ int main(void) {
     options.without_key = 7;
     IS(CGPC_ERR_ARGUMENT, cgpc_impi_connect("127.0.0.1:1", &options, 1000000, &none));
     options.without_key = 1;
-    IS(CGPC_ERR_SERVER, cgpc_impi_connect("no port", &options, 1000000, &none));
+    IS(CGPC_ERR_ARGUMENT, cgpc_impi_connect("no port", &options, 1000000, &none));
+    IS(CGPC_ERR_SERVER, cgpc_impi_connect("nowhere.invalid:1", &options, 1000000, &none));
     options.size = 3;
     IS(CGPC_ERR_ARGUMENT, cgpc_impi_connect("127.0.0.1:1", &options, 1000000, &none));
     CHECK(none == NULL);

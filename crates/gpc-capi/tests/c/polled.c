@@ -53,6 +53,7 @@ static int nested(const cgpc_request *request, cgpc_reply *reply, void *arg) {
     IS(CGPC_ERR_DEADLOCK, cgpc_finalize(context, 0));
     OK(cgpc_call_start(context, &args, &call));
     IS(CGPC_ERR_DEADLOCK, cgpc_call_wait(call, 1000, NULL));
+    IS(CGPC_ERR_DEADLOCK, cgpc_call_next_reply(call, 1000, NULL, NULL, NULL, NULL, NULL, NULL));
     OK(cgpc_call_on_end(call, on_end, arg));
     return 0;
 }

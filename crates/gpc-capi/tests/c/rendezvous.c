@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "check.h"
 #include "gpc_rendezvous.h"
+#include "interrupts.h"
 
 #define LIMIT_US 60000000
 
@@ -337,9 +337,27 @@ static void lost_streams(void) {
     OK(cgpc_rendezvous_free(impatient));
 }
 
+/* A signal ends no wait, and no other call fails. */
+static void interrupted(void) {
+    char handle[CGPC_HANDLE_SIZE];
+    cgpc_subscription *subscription;
+    cgpc_completion *completion;
+    cgpc_notification notification = {.size = sizeof notification};
+    set_interrupts(1);
+    resources();
+    create(1, handle);
+    OK(cgpc_rendezvous_subscribe(client, handle, CGPC_SCOPE_OWN, NULL, NULL, NULL, NULL, &subscription));
+    OK(cgpc_subscription_next(subscription, LIMIT_US, &notification));
+    LASTS(50000, CGPC_PENDING, cgpc_subscription_next(subscription, 50000, &notification));
+    LASTS(50000, CGPC_PENDING, cgpc_rendezvous_wait(client, handle, CGPC_SCOPE_OWN, NULL, 50000, &completion));
+    OK(cgpc_subscription_free(subscription));
+    OK(cgpc_rendezvous_destroy(client, handle));
+}
+
 int main(void) {
     OK(cgpc_rendezvous_new(NULL, &client));
     resources();
+    interrupted();
     notifications();
     threads();
     forks();

@@ -167,6 +167,22 @@ fn what_does_not_fit_is_an_error() {
     plays("sizes", 1);
 }
 
+#[test]
+fn threads_use_a_process_at_the_same_time() {
+    plays("threads", 2);
+}
+
+#[test]
+fn signals_end_no_wait() {
+    plays("interrupted", 2);
+}
+
+/// `BNR_Wait` was an error beside another thread that waited, and a wait did not end with `BNR_Finalize`.
+#[test]
+fn threads_wait_for_deaths_at_the_same_time() {
+    plays("waiting", 1);
+}
+
 /// An exception must not pass through the library.
 #[test]
 fn a_function_that_throws_ends_the_process_with_a_message() {

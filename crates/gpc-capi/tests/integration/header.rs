@@ -26,6 +26,7 @@ const CORE: Header = Header {
         "abi/reply",
         "abi/token",
         "abi/call",
+        "abi/call_replies",
         "abi/outcome",
         "abi/tree",
         "abi/progress",

@@ -126,6 +126,11 @@ fn calls_in_flight_tokens_streams_and_trees() {
 }
 
 #[test]
+fn replies_as_they_arrive() {
+    succeeds("cc", "gnu11", "replies.c");
+}
+
+#[test]
 fn wrong_uses_are_errors() {
     succeeds("cc", "gnu11", "hostile.c");
 }
@@ -164,6 +169,9 @@ fn an_exception_without_a_wrapper_ends_the_process_with_a_message() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("threw an exception"), "{output:?}");
 }
 
+/// Warnings that careful programs ask for. A parameter of a wrapper shadowed a type.
+const STRICT: [&str; 5] = ["-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wundef", "-Wcast-qual"];
+
 #[test]
 fn the_header_compiles_without_a_warning_by_every_standard() {
     let folder = tempfile::tempdir().unwrap();
@@ -179,7 +187,7 @@ fn the_header_compiles_without_a_warning_by_every_standard() {
         }
         let program = folder.path().join("program");
         for standard in standards {
-            compile(compiler, standard, &[], source, &program);
+            compile(compiler, standard, &STRICT, source, &program);
         }
         if source == "header.cpp" {
             compile(compiler, "c++17", &["-fno-exceptions", "-fno-rtti"], source, &program);

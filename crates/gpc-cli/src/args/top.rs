@@ -34,8 +34,9 @@ pub struct TopArgs {
 }
 
 pub(super) const TOP_EXAMPLES: &str = "\
-Each running node is asked for its counters. Rates are of the last interval, and durations of calls of
-the time since the node's start. A node that does not answer stands first.
+Each running node is asked for its counters. Rates are of the last interval, and durations of calls
+are of the time since the node's start. First are the nodes that do not answer, and the ids that
+calls have waited for over a second. The columns read and sent are in MB/s.
 
 Examples:
   gpc top --peers peers.txt

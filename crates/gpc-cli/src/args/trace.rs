@@ -44,9 +44,9 @@ pub enum TraceOutput {
 }
 
 pub(super) const TRACE_EXAMPLES: &str = "\
-Each running node is asked for its calls in flight. A line of the table names an id that a call waits
-for, what the id does, and the ids that wait for it, the nearest first. A node that does not answer
-is named, too.
+Each running node is asked for its calls in flight. A line of the table names an id that a call
+waits for, what the id does, and the ids that wait for it, the nearest first. A node that does not
+answer is named, too.
 
 Examples:
   gpc trace --peers peers.txt

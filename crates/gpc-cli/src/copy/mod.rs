@@ -66,9 +66,9 @@ pub(super) fn run(args: &CopyArgs) -> CommandResult {
     let processes = opened?;
     let interrupted = || interrupt.signal().is_some();
     let mut hosts = processes.hosts(&plan.place, &interrupted, limit);
-    let progress = plan.progress();
-    let copied = plan.copy(&mut hosts, &progress);
-    progress.finish_and_clear();
+    let shown = progress(plan.bytes());
+    let copied = plan.copy(&mut hosts, &shown);
+    shown.finish_and_clear();
     let served = hosts.left().len();
     let failures = hosts.failures();
     processes.close();
@@ -129,16 +129,6 @@ impl CopyPlan {
         }
     }
 
-    fn progress(&self) -> ProgressBar {
-        let template = match self.bytes() {
-            Some(_) => "{wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
-            None => "{spinner} {bytes}, {bytes_per_sec}",
-        };
-        // Draws on standard error, and only if that is a terminal.
-        let style = ProgressStyle::with_template(template).expect("the templates are well formed");
-        ProgressBar::new(self.bytes().unwrap_or(0)).with_style(style)
-    }
-
     /// Copies; returns the number of bytes.
     fn copy(&self, hosts: &mut Hosts<'_>, progress: &ProgressBar) -> Result<u64, Failure> {
         match &self.job {
@@ -188,8 +178,21 @@ pub(super) fn send_programs(
     let source = |(path, number): &(PathBuf, u64)| Ok(Source::open(path)?.named(*number));
     let sources = programs.iter().map(source).collect::<Result<Vec<_>, Refused>>()?;
     let (to, tree) = ((Path::new(job), Destination::Job), tree_of(hosts.left().len()));
-    send::send(&mut hosts, &sources, to, &tree, &ProgressBar::hidden())?;
-    Ok(hosts.failures())
+    let shown = progress(Some(sources.iter().map(|source| source.total).sum()));
+    let sent = send::send(&mut hosts, &sources, to, &tree, &shown);
+    shown.finish_and_clear();
+    sent.map(|_| hosts.failures())
+}
+
+/// Shows how much is copied, of so many bytes if that is known before. It draws on standard error, and only if that is
+/// a terminal.
+fn progress(bytes: Option<u64>) -> ProgressBar {
+    let template = match bytes {
+        Some(_) => "{wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
+        None => "{spinner} {bytes}, {bytes_per_sec}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the templates are well formed");
+    ProgressBar::new(bytes.unwrap_or(0)).with_style(style)
 }
 
 /// The tree by which files go to a number of hosts. Each host passes the pieces on to one other: a piece that goes to

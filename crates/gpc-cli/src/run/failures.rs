@@ -127,10 +127,10 @@ impl Failures {
         if death.is_clean() || self.closed || exit == Exit::Never {
             return;
         }
+        if self.kills && self.has_aborted(member) {
+            return;
+        }
         if self.kills && ENDED_BY.contains(&exit) && self.has(member.group) {
-            if self.has_aborted(member) {
-                return;
-            }
             *self.ended.entry(member.group).or_default() += 1;
             return;
         }

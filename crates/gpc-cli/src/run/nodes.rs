@@ -28,7 +28,7 @@ use crate::limits::cannot_start;
 use crate::{CommandResult, Failure, builtin, launching};
 
 /// Time that started nodes have to end after their domain.
-const END_LIMIT: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Time limit for a host that was lost to be reported with the reason.
 const REASON_LIMIT: Duration = Duration::from_secs(1);

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
+#[cfg(feature = "pmix")]
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gpc_bnr::host::{PmixCommand, SupervisorCommand};
@@ -32,23 +34,26 @@ pub(crate) fn keep() -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The argument of the helper process of a PMIx server; the name of the node follows.
+/// The argument of the helper process of a PMIx server; the name of the node follows, and the libpmix of its programs
+/// if they bring one.
 #[cfg(feature = "pmix")]
 const SERVE: &str = "pmix-serve";
 
-/// Whether this process was started as the helper of a PMIx server: the name of its node.
+/// Whether this process was started as the helper of a PMIx server: the name of its node, and a library.
 #[cfg(feature = "pmix")]
-pub(crate) fn pmix_node(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
+pub(crate) fn pmix_node(arguments: impl IntoIterator<Item = OsString>) -> Option<(String, Option<PathBuf>)> {
     let mut arguments = arguments.into_iter().skip(1);
     let (word, host) = (arguments.next()?, arguments.next()?.into_string().ok()?);
-    (word == SERVE && arguments.next().is_none()).then_some(host)
+    let library = arguments.next().map(PathBuf::from);
+    (word == SERVE && arguments.next().is_none()).then_some((host, library))
 }
 
 /// Serves PMIx to the processes of a node, until the socket at standard input is closed.
 #[cfg(feature = "pmix")]
-pub(crate) fn serve_pmix(host: &str) -> CommandResult {
+pub(crate) fn serve_pmix(host: &str, library: Option<&Path>) -> CommandResult {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
-    gpc_pmix::server::run(socket, host).map_err(|error| format!("the PMIx server has failed: {error}"))?;
+    gpc_pmix::server::run(socket, host, library)
+        .map_err(|error| format!("the PMIx server has failed: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -32,6 +32,7 @@ pub(super) fn scenario(
     Ok(Scenario {
         calls: args.calls,
         partial: args.partial,
+        traced: args.traced,
         faults: args.faults,
         crashes: args.crash.clone(),
         seed: args.seed,

@@ -1,6 +1,7 @@
 //! `gpc top`: what running nodes do, as a table that is painted anew each second.
 #![allow(clippy::disallowed_methods, reason = "views follow each other by the clock")]
 
+mod recordings;
 mod view;
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -8,13 +9,15 @@ use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use chained_gpc::Metrics;
 use chained_gpc::runtime::Outcome;
+use chained_gpc::{Metrics, Recording};
 
+use self::recordings::{late_calls, slowest_ids};
 use self::view::{Sample, Size, view};
 use super::args::TopArgs;
 use super::asking::Asking;
 use super::interrupt::Interrupt;
+use super::trace::analysis::Answers;
 use super::{CommandResult, stdout};
 
 /// Size of a view where standard output is no terminal: it has all nodes.
@@ -22,6 +25,9 @@ const UNBOUNDED: Size = Size { rows: usize::MAX, columns: usize::MAX };
 
 /// Shortest interval: a view is for people.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Ended calls that each node reports: they show at which id a function is slow.
+const ENDED: usize = 16;
 
 /// Begins and ends the use of the terminal's second screen, without a cursor.
 const BEGIN: &str = "\x1b[?1049h\x1b[?25l";
@@ -58,7 +64,9 @@ pub(super) fn run(args: &TopArgs) -> CommandResult {
     // Ends: after `count` views, or with a signal.
     while args.count.is_none_or(|count| shown < count) {
         let asked = Instant::now();
-        let now = sample(&asking, &asking.ask(Metrics::call(), interval)?, begun);
+        let (metrics, calls) =
+            (asking.ask(Metrics::call(), interval)?, asking.ask(Recording::call(ENDED), interval)?);
+        let now = sample(&asking, &metrics.wait()?, &calls.wait()?, begun);
         paint(&view(before.as_ref(), &now, size(screen.is_some()))?, screen.is_some())?;
         (before, shown) = (Some(now), shown + 1);
         let last = args.count.is_some_and(|count| shown == count);
@@ -72,13 +80,14 @@ pub(super) fn run(args: &TopArgs) -> CommandResult {
 }
 
 /// What each node has answered.
-fn sample(asking: &Asking, outcome: &Outcome, begun: Instant) -> Sample {
+fn sample(asking: &Asking, metrics: &Outcome, calls: &Outcome, begun: Instant) -> Sample {
     let read = |data: &[u8]| {
         let text = std::str::from_utf8(data).map_err(|error| error.to_string())?;
         Metrics::parse(text).map_err(|error| error.to_string())
     };
-    let nodes = asking.answers(outcome, read).into_iter().collect();
-    Sample { at: begun.elapsed(), nodes }
+    let nodes = asking.answers(metrics, read).into_iter().collect();
+    let recordings: Answers = asking.answers(calls, Recording::parse).into_iter().collect();
+    Sample { at: begun.elapsed(), nodes, late: late_calls(&recordings), slowest: slowest_ids(&recordings) }
 }
 
 /// Size of the terminal.

@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
+use super::recordings::{BUILT_IN_PREFIX, SlowestIds};
 use crate::output::{Align, shown_us, write_columns};
+use crate::trace::analysis::{Silent, UnderWay};
+use crate::trace::table::{unanswered, write_calls};
 use chained_gpc::wire::Shown;
 use chained_gpc::{FunctionMetrics, Metrics};
 
 /// Functions that are listed: the slowest ones.
 const FUNCTIONS_MAX: usize = 8;
 
-/// Part of the rows for functions, and for nodes that do not answer.
+/// Part of the rows for functions, and for ids that calls wait for; half of it is for nodes that do not answer.
 const PART: usize = 4;
+
+/// Rows of nodes that do not answer, at least.
+const SILENT_MIN: usize = 2;
 
 /// Size of the terminal, in characters.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +35,28 @@ pub(super) struct Sample {
     /// Since the command has begun.
     pub(super) at: Duration,
     pub(super) nodes: BTreeMap<Id, Result<Metrics, String>>,
+    /// Calls that have waited long for an id.
+    pub(super) late: Vec<UnderWay>,
+    pub(super) slowest: SlowestIds,
 }
 
 /// The lines of a view, which fit the terminal.
 pub(super) fn view(before: Option<&Sample>, now: &Sample, size: Size) -> io::Result<Vec<String>> {
     let part = (size.rows / PART).max(1);
     let mut out = vec![summary(before, now)];
-    let silent = now.nodes.iter().filter_map(|(id, node)| Some((id, node.as_ref().err()?)));
-    let silent = silent.map(|(id, why)| format!("id {id} does not answer: {}", Shown(why))).collect();
-    out.extend(at_most(silent, part));
+    let silent = now.nodes.iter().filter_map(|(id, node)| {
+        let why = node.as_ref().err()?.clone();
+        Some(unanswered(&Silent { id: *id, why }, &now.late))
+    });
+    out.extend(at_most(silent.collect(), (part / 2).max(SILENT_MIN)));
+    if !now.late.is_empty() {
+        let mut bytes = Vec::new();
+        write_calls(&now.late, &mut bytes)?;
+        let mut lines = split(&bytes).into_iter();
+        out.push(String::new());
+        out.extend(lines.next());
+        out.extend(at_most(lines.collect(), part));
+    }
     let functions = functions(now);
     let functions = match functions.len().min(FUNCTIONS_MAX).min(part) {
         0 => Vec::new(),
@@ -46,7 +65,8 @@ pub(super) fn view(before: Option<&Sample>, now: &Sample, size: Size) -> io::Res
     let mut nodes: Vec<(Id, &Metrics)> =
         now.nodes.iter().filter_map(|(id, node)| Some((*id, node.as_ref().ok()?))).collect();
     // The busiest first.
-    nodes.sort_by_key(|(id, node)| std::cmp::Reverse(ended_since(before, *id, node).0));
+    let busy = |node: &Metrics| sum([node.functions_running, node.functions_waiting]);
+    nodes.sort_by_key(|(id, node)| std::cmp::Reverse((ended_since(before, *id, node).0, busy(node))));
     let lines: Vec<Vec<String>> = nodes.iter().map(|(id, node)| line(before, now, *id, node)).collect();
     let mut lines = table(&NODE_COLUMNS, &lines)?.into_iter();
     // Three lines are between the parts and above the nodes.
@@ -75,35 +95,38 @@ const NODE_COLUMNS: [(&str, Align); 11] = [
     ("calls/s", Align::Right),
     ("failed", Align::Right),
     ("refused", Align::Right),
-    ("in flight", Align::Right),
+    ("pending", Align::Right),
     ("running", Align::Right),
     ("queued", Align::Right),
     ("links", Align::Right),
     ("lost", Align::Right),
-    ("MB/s in", Align::Right),
-    ("MB/s out", Align::Right),
+    ("read", Align::Right),
+    ("sent", Align::Right),
 ];
 
-const FUNCTION_COLUMNS: [(&str, Align); 5] = [
+const FUNCTION_COLUMNS: [(&str, Align); 7] = [
     ("slowest functions", Align::Left),
     ("calls", Align::Right),
     ("mean", Align::Right),
-    ("50 % within", Align::Right),
-    ("99 % within", Align::Right),
+    ("50 % in", Align::Right),
+    ("99 % in", Align::Right),
+    ("slowest id", Align::Right),
+    ("alone", Align::Right),
 ];
 
 fn table(columns: &[(&str, Align)], lines: &[Vec<String>]) -> io::Result<Vec<String>> {
     let mut bytes = Vec::new();
     write_columns(columns, lines, &mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+    Ok(split(&bytes))
 }
 
-/// Prefix of the names of built-in functions, such as the one that this command calls.
-const BUILT_IN: &str = "gpc:";
+fn split(text: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(text).lines().map(str::to_owned).collect()
+}
 
 /// Ended calls, without those of built-in functions.
 fn ended(node: &Metrics) -> u64 {
-    let built_in = node.functions.iter().filter(|function| function.name.starts_with(BUILT_IN));
+    let built_in = node.functions.iter().filter(|function| function.name.starts_with(BUILT_IN_PREFIX));
     let all = [node.calls_succeeded, node.calls_failed, node.requests_succeeded, node.requests_failed];
     sum(all).saturating_sub(sum(built_in.map(|function| function.calls)))
 }
@@ -176,7 +199,8 @@ fn functions(now: &Sample) -> Vec<Vec<String>> {
             None => drop(all.insert(function.name.clone(), function.clone())),
         }
     }
-    let counts = |function: &FunctionMetrics| function.calls > 0 && !function.name.starts_with(BUILT_IN);
+    let counts =
+        |function: &FunctionMetrics| function.calls > 0 && !function.name.starts_with(BUILT_IN_PREFIX);
     let mut all: Vec<FunctionMetrics> = all.into_values().filter(counts).collect();
     all.sort_by_key(|function| std::cmp::Reverse(function.mean()));
     let shown = |time: Duration| shown_us(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
@@ -184,7 +208,12 @@ fn functions(now: &Sample) -> Vec<Vec<String>> {
         .map(|function| {
             let within = |share| function.quantile(share).map_or_else(|| "-".into(), shown);
             let name = Shown(&function.name).to_string();
-            vec![name, function.calls.to_string(), shown(function.mean()), within(0.5), within(0.99)]
+            let mut line =
+                vec![name, function.calls.to_string(), shown(function.mean()), within(0.5), within(0.99)];
+            let slowest = now.slowest.get(&function.name);
+            line.extend(slowest.map(|(id, _)| id.to_string()));
+            line.extend(slowest.map(|(_, mean)| shown(*mean)));
+            line
         })
         .collect()
 }
@@ -192,6 +221,7 @@ fn functions(now: &Sample) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::analysis::{Doing, Late};
 
     fn node(id: Id, calls: u64) -> Metrics {
         let text = format!(
@@ -210,7 +240,26 @@ mod tests {
         let node = |(id, calls): (Id, Option<u64>)| {
             (id, calls.map(|calls| node(id, calls)).ok_or_else(|| "it is stopped".to_owned()))
         };
-        Sample { at: Duration::from_secs(at), nodes: nodes.into_iter().map(node).collect() }
+        Sample {
+            at: Duration::from_secs(at),
+            nodes: nodes.into_iter().map(node).collect(),
+            ..Sample::default()
+        }
+    }
+
+    /// A call over 64 ids that hangs at id 37.
+    fn hanging() -> Sample {
+        let late =
+            Late { id: 37, doing: Doing::Func, since_us: 58_000_000, behind: None, waiting: vec![36, 32, 0] };
+        let call = UnderWay {
+            call: "0#7".into(),
+            func: "slow".into(),
+            root: 0,
+            age_us: 58_200_000,
+            late: vec![late],
+        };
+        let nodes = (0..64).map(|id| (id, Some(1_000_000).filter(|_| id > 0)));
+        Sample { late: vec![call], ..sample(3, nodes) }
     }
 
     const WIDE: Size = Size { rows: 40, columns: 200 };
@@ -226,6 +275,7 @@ mod tests {
         assert_eq!(words[1], "id 2 does not answer: it is stopped");
         assert_eq!(words[4..6], ["1 20 0 0 0 0 4 0 1 20.0 0.0", "0 5 0 0 0 0 4 0 1 5.0 0.0"]);
         assert_eq!(words[8], "slow 110 500 µs 1.00 ms 1.00 ms");
+        assert!(lines[3].ends_with("links  lost  read  sent"), "{lines:?}");
     }
 
     #[test]
@@ -245,7 +295,7 @@ mod tests {
         (most.functions_waiting, most.queued_results, most.peers_lost) = (u64::MAX, u64::MAX, u64::MAX);
         (most.functions[0].calls, most.calls_in_flight) = (u64::MAX, u64::MAX);
         let nodes = [(3, Ok(most.clone())), (4, Ok(most))].into();
-        let lines = view(None, &Sample { at: Duration::from_secs(1), nodes }, WIDE).unwrap();
+        let lines = view(None, &Sample { nodes, ..Sample::default() }, WIDE).unwrap();
         assert!(lines[0].ends_with(&format!("{} peers lost", u64::MAX)), "{lines:?}");
     }
 
@@ -253,8 +303,25 @@ mod tests {
     fn calls_of_this_command_do_not_count() {
         let mut node = node(3, 10);
         node.functions[0].name = "gpc:metrics".into();
-        let now = Sample { at: Duration::from_secs(1), nodes: [(3, Ok(node))].into() };
+        let now = Sample { nodes: [(3, Ok(node))].into(), ..Sample::default() };
         assert_eq!((ended(now.nodes[&3].as_ref().unwrap()), functions(&now).len()), (0, 0));
+    }
+
+    /// In a terminal of 80 columns the last column was cut off, and the id that a call hung at was among the nodes that
+    /// are only counted.
+    #[test]
+    fn a_small_terminal_shows_all_columns_and_the_id_that_a_call_waits_for() {
+        let mut now = hanging();
+        now.slowest = [("slow".to_owned(), (37, Duration::from_millis(400)))].into();
+        let lines = view(None, &now, Size { rows: 24, columns: 80 }).unwrap();
+        let text = lines.join("\n");
+        assert!(text.contains("id 0 does not answer: it is stopped; it is the root of a call"), "{text}");
+        assert!(
+            text.contains("\n      0  slow  58.2 s            37  58.0 s  runs slow  36, 32, 0\n"),
+            "{text}"
+        );
+        assert!(lines.iter().any(|line| line.ends_with("lost  read  sent")), "{text}");
+        assert!(lines.last().unwrap().ends_with("37  400 ms"), "{text}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `gpc trace`: collects the flight recorders of running nodes, and names the ids that calls wait for. `path` and
 //! `picture` show the trace of one call, for `gpc call`.
 
-mod analysis;
+pub(super) mod analysis;
 pub(super) mod path;
 pub(super) mod picture;
-mod table;
+pub(super) mod table;
 
 use std::process::ExitCode;
 
@@ -36,6 +36,6 @@ pub(super) fn run(args: &TraceArgs) -> CommandResult {
 /// Asks all nodes.
 fn collect(args: &TraceArgs) -> Result<Analysis, Failure> {
     let asking = Asking::start(&args.peers, args.id, &args.trust)?;
-    let outcome = asking.ask(Recording::call(ENDED), args.time_limit.duration())?;
+    let outcome = asking.ask(Recording::call(ENDED), args.time_limit.duration())?.wait()?;
     Ok(analyse(&asking.answers(&outcome, Recording::parse).into_iter().collect()))
 }

@@ -26,8 +26,11 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     let missing = trace.missing();
     if !missing.is_empty() {
         let named: Vec<String> = missing.iter().take(MISSING_MAX).map(ToString::to_string).collect();
-        let more = if missing.len() > MISSING_MAX { ", ..." } else { "" };
-        writeln!(out, "\nids without times: {}{more} ({} in all)", named.join(", "), missing.len())?;
+        let more = match missing.len() {
+            all if all > MISSING_MAX => format!(", ... ({all} in all)"),
+            _ => String::new(),
+        };
+        writeln!(out, "\nids without times: {}{more}", named.join(", "))?;
     }
     Ok(())
 }
@@ -39,12 +42,13 @@ fn write_ids(ids: &[&TracedId], out: &mut dyn Write) -> io::Result<()> {
         .iter()
         .map(|one| {
             let times = [one.begins, one.queue, one.func, one.callbacks, one.link, one.total];
-            std::iter::once(one.id.to_string()).chain(times.map(shown)).collect()
+            let times = times.map(|time| if one.is_known { shown(time) } else { "-".into() });
+            std::iter::once(one.id.to_string()).chain(times).collect()
         })
         .collect();
     write_columns(&columns, &lines, out)
 }
 
-fn shown(time: Duration) -> String {
+pub(super) fn shown(time: Duration) -> String {
     shown_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chained_gpc::runtime::{Trace, TracedId};
 use serde_json::{Value, json};
 
+use super::path::shown;
 use crate::files::write_text;
 use crate::xml::Escaped;
 
@@ -17,7 +18,7 @@ const ROWS_MAX: usize = 4_096;
 /// Measures of the picture, in pixels.
 const WIDTH: f64 = 1_000.0;
 const LEFT: f64 = 70.0;
-const TOP: f64 = 56.0;
+const TOP: f64 = 76.0;
 const ROW: f64 = 16.0;
 
 /// Marks of the time axis.
@@ -91,7 +92,7 @@ fn events(trace: &Trace, func: &str) -> Value {
 
 /// The picture: a row for each id in tree order; those of the critical path have a darker outline.
 fn svg(trace: &Trace, func: &str) -> String {
-    let ids: Vec<&TracedId> = trace.ids().iter().filter(|one| one.is_known).take(ROWS_MAX).collect();
+    let ids: Vec<&TracedId> = trace.ids().iter().take(ROWS_MAX).collect();
     let whole = trace.ids().iter().map(|one| one.begins + one.total).max().unwrap_or_default();
     let scale = (WIDTH - LEFT - 20.0) / whole.as_secs_f64().max(1e-9);
     let x = |time: Duration| LEFT + time.as_secs_f64() * scale;
@@ -99,27 +100,17 @@ fn svg(trace: &Trace, func: &str) -> String {
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <text x=\"10\" y=\"20\" font-size=\"15\">{} over {} ids, {:?}</text>\n",
+         <text x=\"10\" y=\"20\" font-size=\"15\">{} over {} ids, {}</text>\n",
         Escaped(func),
         trace.ids().len(),
-        trace.total(),
+        shown(trace.total()),
     );
-    for mark in 0..=MARKS {
-        let time = whole * mark / MARKS;
-        let _ = writeln!(
-            text,
-            "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#ddd\"/><text x=\"{0:.1}\" y=\"{3}\" \
-             text-anchor=\"middle\" fill=\"#666\">{4:.3} ms</text>",
-            x(time),
-            TOP - 8.0,
-            height - 10.0,
-            TOP - 12.0,
-            time.as_secs_f64() * 1e3
-        );
-    }
+    write_axis(&mut text, whole, height, x);
     let path: Vec<_> = trace.path().iter().map(|one| one.id).collect();
     for (row, one) in ids.into_iter().enumerate() {
         let y = TOP + ROW * row as f64;
+        let tip = if one.is_known { tip(one) } else { format!("id {}: no times", one.id) };
+        let _ = write!(text, "<g><title>{tip}</title>");
         let mut bar = |begins: Duration, length: Duration, colour: &str, more: &str| {
             let width = (length.as_secs_f64() * scale).max(0.5);
             let _ = write!(
@@ -132,33 +123,56 @@ fn svg(trace: &Trace, func: &str) -> String {
         };
         let on_path = path.contains(&one.id);
         let outline = if on_path { " stroke=\"#b91c1c\"" } else { " stroke=\"#bbb\"" };
-        bar(one.begins, one.total, "#f3f4f6", outline);
-        for ((_, begins, length), colour) in
-            spans(one, func).into_iter().zip(["#fbbf24", "#2563eb", "#10b981"])
-        {
-            if !length.is_zero() {
-                bar(begins, length, colour, "");
-            }
+        if one.is_known {
+            bar(one.begins, one.total, "#f3f4f6", outline);
+        }
+        let spans = spans(one, func).into_iter().zip(["#fbbf24", "#2563eb", "#10b981"]);
+        for ((_, begins, length), colour) in spans.filter(|((.., length), _)| !length.is_zero()) {
+            bar(begins, length, colour, "");
+        }
+        if !one.is_known {
+            let y = y + ROW - 6.0;
+            let _ = write!(text, "<text x=\"{LEFT}\" y=\"{y:.1}\" fill=\"#b91c1c\">no times</text>");
         }
         let weight = if on_path { " font-weight=\"bold\"" } else { "" };
         let _ = writeln!(
             text,
-            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\"{weight}>id {}</text><title>id {}: queue {:?}, func {:?}, \
-             callbacks {:?}, link {:?}, total {:?}</title>",
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\"{weight}>id {}</text></g>",
             LEFT - 8.0,
             y + ROW - 6.0,
-            one.id,
-            one.id,
-            one.queue,
-            one.func,
-            one.callbacks,
-            one.link,
-            one.total
+            one.id
         );
     }
-    let legend = "yellow: waits for a worker; blue: function; green: callbacks; red outline: critical path";
-    let _ = writeln!(text, "<text x=\"10\" y=\"36\" fill=\"#666\">{legend}</text>\n</svg>");
+    let legend =
+        "yellow: waits for a worker; blue: function; green: callbacks; red outline, bold: critical path";
+    let _ = writeln!(text, "<text x=\"10\" y=\"38\" fill=\"#666\">{legend}</text>\n</svg>");
     text
+}
+
+/// Writes the time axis; `x` is the place of a time.
+fn write_axis(text: &mut String, whole: Duration, height: f64, x: impl Fn(Duration) -> f64) {
+    for mark in 0..=MARKS {
+        let time = whole * mark / MARKS;
+        // The last one would end outside of the picture.
+        let anchor = if mark == MARKS { "end" } else { "middle" };
+        let _ = writeln!(
+            text,
+            "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#ddd\"/><text x=\"{0:.1}\" y=\"{3}\" \
+             text-anchor=\"{anchor}\" fill=\"#666\">{4}</text>",
+            x(time),
+            TOP - 8.0,
+            height - 10.0,
+            TOP - 12.0,
+            shown(time)
+        );
+    }
+}
+
+/// The text that a viewer shows for a row under the pointer.
+fn tip(one: &TracedId) -> String {
+    let [queue, func, callbacks, link, total] =
+        [one.queue, one.func, one.callbacks, one.link, one.total].map(shown);
+    format!("id {}: queue {queue}, func {func}, callbacks {callbacks}, link {link}, total {total}", one.id)
 }
 
 #[cfg(test)]

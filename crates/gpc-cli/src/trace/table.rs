@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::analysis::{Analysis, Doing, Late, UnderWay};
+use super::analysis::{Analysis, Doing, Late, Silent, UnderWay};
 use crate::output::{Align, shown_us, write_columns};
 use chained_gpc::wire::Shown;
 
@@ -18,21 +18,11 @@ const WAITING_MAX: usize = 8;
 /// If the output fails.
 pub(super) fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     if !analysis.calls.is_empty() {
-        let columns = [
-            ("call of", Align::Right),
-            ("func", Align::Left),
-            ("for", Align::Right),
-            ("waits for id", Align::Right),
-            ("for", Align::Right),
-            ("which", Align::Left),
-            ("waiting ids", Align::Left),
-        ];
-        let lines: Vec<Vec<String>> = analysis.calls.iter().flat_map(lines).collect();
-        write_columns(&columns, &lines, out)?;
+        write_calls(&analysis.calls, out)?;
         writeln!(out)?;
     }
     for silent in &analysis.silent {
-        writeln!(out, "id {} does not answer: {}", silent.id, Shown(&silent.why))?;
+        writeln!(out, "{}", unanswered(silent, &analysis.calls))?;
     }
     let answered = analysis.nodes - analysis.silent.len();
     let calls = match analysis.calls.len() {
@@ -41,6 +31,35 @@ pub(super) fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> 
         calls => format!("{calls} calls are"),
     };
     writeln!(out, "{answered} of {} nodes answered; {calls} under way", analysis.nodes)
+}
+
+/// Writes a line for each id that these calls wait for.
+///
+/// # Errors
+/// If the output fails.
+pub(crate) fn write_calls(calls: &[UnderWay], out: &mut dyn Write) -> io::Result<()> {
+    let columns = [
+        ("call of", Align::Right),
+        ("func", Align::Left),
+        ("for", Align::Right),
+        ("waits for id", Align::Right),
+        ("for", Align::Right),
+        ("which", Align::Left),
+        ("waiting ids", Align::Left),
+    ];
+    let lines: Vec<Vec<String>> = calls.iter().flat_map(lines).collect();
+    write_columns(&columns, &lines, out)
+}
+
+/// Returns the line of a node that does not answer. `gpc call` links to nodes, and no node links to it.
+pub(crate) fn unanswered(silent: &Silent, calls: &[UnderWay]) -> String {
+    let (id, why) = (silent.id, Shown(&silent.why));
+    match calls.iter().any(|call| call.root == id) {
+        false => format!("id {id} does not answer: {why}"),
+        true => format!(
+            "id {id} does not answer: {why}; it is the root of a call, and `gpc call` accepts no links"
+        ),
+    }
 }
 
 /// The lines of one call: one for each id that it waits for.
@@ -122,6 +141,18 @@ id 5 does not answer: no heartbeat
 63 of 64 nodes answered; 1 call is under way
 ";
         assert_eq!(text, expected);
+    }
+
+    /// The process of `gpc call` was reported like a dead node.
+    #[test]
+    fn the_root_of_a_call_that_accepts_no_links_is_no_dead_node() {
+        let call = |root| UnderWay { call: "0#7".into(), func: "f".into(), root, age_us: 2, late: vec![] };
+        let silent = |id| Silent { id, why: "connection refused".into() };
+        let calls = [call(0), call(0)];
+        let refused = "does not answer: connection refused";
+        assert_eq!(unanswered(&silent(5), &calls), format!("id 5 {refused}"));
+        let root = format!("id 0 {refused}; it is the root of a call, and `gpc call` accepts no links");
+        assert_eq!(unanswered(&silent(0), &calls), root);
     }
 
     #[test]

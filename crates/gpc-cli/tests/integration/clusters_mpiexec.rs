@@ -146,7 +146,7 @@ fn clusters_with_different_secrets_say_so() {
     let all = said.concat();
     assert!(all.contains("it refused the proof"), "{said:?}");
     assert!(
-        all.contains("a connection is refused") && all.contains("its secret or its job is another one"),
+        all.contains("a connection is refused") && all.contains("its secret or its job differs"),
         "{said:?}"
     );
 }

@@ -115,7 +115,7 @@ fn what_is_missing_or_wrong_is_said() {
         (vec![("GPC_JOB_HANDLE", "nonsense")], "GPC_JOB_HANDLE"),
         (
             vec![("GPC_JOB_HANDLE", own.as_str()), ("GPC_RENDEZVOUS_TOKEN_FILE", "/nowhere")],
-            "GPC_RENDEZVOUS_TOKEN_FILE names it",
+            "(from GPC_RENDEZVOUS_TOKEN_FILE or",
         ),
     ] {
         let (status, out, error) = task(&variables).ended();

@@ -56,16 +56,16 @@ pub enum ClientEvent {
     Lost(String),
 }
 
-/// A part of a sentence: `waiting for COLL H_PORT`.
+/// A part of a sentence, after `while`: `waiting for COLL H_PORT`.
 impl fmt::Display for ClientStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientStage::Auth => f.write_str("waiting for the server's choice of AUTH"),
             ClientStage::Impi => f.write_str("waiting for the number of clients (IMPI)"),
             ClientStage::At(label) => write!(f, "waiting for COLL {label}"),
-            ClientStage::Between => f.write_str("between two labels"),
+            ClientStage::Between => f.write_str("going to the next label"),
             ClientStage::Done => f.write_str("waiting for DONE"),
-            ClientStage::Over => f.write_str("after DONE"),
+            ClientStage::Over => f.write_str("closing the session, after DONE"),
         }
     }
 }

@@ -38,7 +38,7 @@ impl ExchangeSettings {
 #[non_exhaustive]
 pub enum SendError {
     /// The session is at another stage.
-    #[error("{what} cannot be sent {stage}")]
+    #[error("{what} cannot be sent while {stage}")]
     Stage {
         /// What was to be sent.
         what: String,

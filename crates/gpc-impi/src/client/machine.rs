@@ -306,10 +306,9 @@ impl Client {
         }
     }
 
-    /// Handles the broadcast of a label. A label that this client has left out may arrive at any time: servers differ
-    /// in when they broadcast those. A label that was broadcast before may arrive at any time, too, with more clients:
-    /// one of the others has sent it later. Each repetition adds a client, so a label has at most as many broadcasts as
-    /// there are clients.
+    /// Handles the broadcast of a label. One without values of this client may arrive at any time, also while those are
+    /// under way: servers differ in when they broadcast. A label that was broadcast before may arrive again with more
+    /// clients. Each repetition adds a client, so a label has at most as many broadcasts as there are clients.
     fn answered(&mut self, payload: Bytes) -> Result<(), Fault> {
         let (label, mask, values) = incoming::broadcast(payload)?;
         let len = values.len();
@@ -317,10 +316,12 @@ impl Client {
             self.event(ClientEvent::Unknown(label, len));
             return self.needless();
         }
-        let again = self.answers.contains_key(&label);
-        let waits = self.stage() == ClientStage::At(label);
+        let is_whole = |answer: &Answer| answer.has(self.settings.rank) || !self.has_values(label);
+        let was_whole = self.answers.get(&label).is_some_and(is_whole);
         self.may_be_answered(label, mask, len)?;
         let answer = Answer { mask, values };
+        let whole = is_whole(&answer);
+        let waits = whole && self.stage() == ClientStage::At(label);
         learn::check(label, &answer)?;
         if label.is_known() || Label::OWN.contains(&label) || self.settings.extra.contains_key(&label) {
             self.event(ClientEvent::Answered(label, mask, len));
@@ -329,8 +330,9 @@ impl Client {
             self.needless()?;
         }
         self.answers.insert(label, answer);
-        // The first broadcast counts: the labels of this project may be sent already.
-        if label == Label::C_VERSION && !again {
+        // The first broadcast with the values of this client counts: after a later one, the labels of this project may
+        // be sent already.
+        if label == Label::C_VERSION && whole && !was_whole {
             self.own_labels = self.settings.own_labels && self.all_know()?;
         }
         if let (true, State::At(at)) = (waits, self.state) {
@@ -348,8 +350,7 @@ impl Client {
             _ if self.answers.get(&label).is_some_and(|answer| !answer.lacks_some_of(mask)) => {
                 Violation::Twice(label)
             }
-            _ if says && !sent => Violation::Unsent(label),
-            _ if says && !own => Violation::Dropped { label, mask, rank },
+            _ if says && own && !sent => Violation::Unsent(label),
             _ if !says && own => Violation::Invented { label, mask, rank },
             _ if mask == 0 && len > 0 => Violation::Nobodys { label, len },
             _ => return Ok(()),
@@ -374,6 +375,12 @@ impl Client {
             Label::OWN.into_iter().find(|label| self.has_values(*label) && !self.answers.contains_key(label));
         if let (true, Some(label)) = (carried, unanswered) {
             return Err(Violation::Unanswered(label).into());
+        }
+        let rank = self.settings.rank;
+        let mut answers = self.answers.iter();
+        let dropped = answers.find(|(label, answer)| self.has_values(**label) && !answer.has(rank));
+        if let Some((label, answer)) = dropped {
+            return Err(Violation::Dropped { label: *label, mask: answer.mask, rank }.into());
         }
         let (mut learned, doubts) = learn::learn(&self.settings, self.size, &self.answers, carried)?;
         if carried && self.has_values(Label::C_JOB) && learned.job != self.settings.job {

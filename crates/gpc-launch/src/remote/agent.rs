@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -103,6 +103,9 @@ impl Agent {
         started.driver.dismiss();
         started.node.take().into_iter().for_each(|node| node.shutdown(Duration::ZERO));
         started.driver.end(END_LIMIT);
+        // Standard output stays open until this program has ended. An agent that closes it and runs on for a second is
+        // killed by the agent above, and this program may have processes to end.
+        let _ = self.above.output.into_raw_fd();
         // If the agent above has gone, no process is left to receive the error.
         result.or_else(|error| if matches!(error, AgentError::ParentGone) { Ok(()) } else { Err(error) })
     }

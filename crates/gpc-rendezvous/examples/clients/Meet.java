@@ -325,6 +325,9 @@ public final class Meet {
                 for (Certificate one : CertificateFactory.getInstance("X.509").generateCertificates(bytes)) {
                     store.setCertificateEntry("authority " + store.size(), one);
                 }
+                if (store.size() == 0) {
+                    throw new Failure(file + " has no certificate");
+                }
                 TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
                 trust.init(store);
                 SSLContext context = SSLContext.getInstance("TLS");
@@ -395,8 +398,12 @@ public final class Meet {
             if (out.checkError()) {
                 throw new Failure("the contacts cannot be printed");
             }
-        } catch (Failure | IOException | IllegalArgumentException failure) {
-            System.err.println("Meet: " + (failure.getMessage() == null ? failure : failure.getMessage()));
+        } catch (Failure | IllegalArgumentException failure) {
+            System.err.println("Meet: " + failure.getMessage());
+            System.exit(1);
+        } catch (IOException failure) {
+            // The message of a file that is missing is its name alone.
+            System.err.println("Meet: " + failure);
             System.exit(1);
         }
     }

@@ -25,7 +25,7 @@ pub enum EnvError {
     )]
     NoJob,
     /// The file of the token cannot be read.
-    #[error("{}: {why} (GPC_RENDEZVOUS_TOKEN_FILE names it)", file.display())]
+    #[error("the token file {}: {why} (from GPC_RENDEZVOUS_TOKEN_FILE or --token-file)", file.display())]
     TokenFile {
         /// The file.
         file: PathBuf,

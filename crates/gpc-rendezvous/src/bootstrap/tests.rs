@@ -193,5 +193,5 @@ fn a_token_that_others_can_read_is_refused() {
     std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = env::read_token(file.path().to_owned()).unwrap_err().to_string();
     assert!(error.contains("others may read or write it") && error.contains("chmod 600"), "{error}");
-    assert!(error.ends_with("(GPC_RENDEZVOUS_TOKEN_FILE names it)"), "{error}");
+    assert!(error.ends_with("(from GPC_RENDEZVOUS_TOKEN_FILE or --token-file)"), "{error}");
 }

@@ -45,11 +45,13 @@ pub(super) fn new(ca: Option<&Path>) -> Result<Connector, ClientError> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
 
+    use crate::certificate_file;
+
     let mut roots = rustls::RootCertStore::empty();
     if let Some(file) = ca {
         let error = |why: String| ClientError::Authority { file: file.to_owned(), why };
-        let certificates = CertificateDer::pem_file_iter(file).map_err(|why| error(why.to_string()))?;
-        for certificate in certificates {
+        let bytes = certificate_file::read(file).map_err(|why| error(why.to_string()))?;
+        for certificate in CertificateDer::pem_slice_iter(&bytes) {
             let certificate = certificate.map_err(|why| error(why.to_string()))?;
             roots.add(certificate).map_err(|why| error(why.to_string()))?;
         }
@@ -94,11 +96,17 @@ pub(super) fn no_authority(service: &ServiceUrl) -> ClientError {
 pub(super) fn refused(error: &(dyn Error + 'static)) -> Option<String> {
     use rustls::CertificateError;
 
+    /// What `webpki` says of a certificate of an authority. `openssl req -x509` makes such ones.
+    const OF_AUTHORITY: &str = "CaUsedAsEndEntity";
+
     let rustls::Error::InvalidCertificate(why) = error.downcast_ref()? else { return None };
     Some(match why {
         // `BadSignature` occurs if an authority of the same name has another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "no authority in the CA file has signed its certificate: name the file of the one that has (GPC_RENDEZVOUS_CA_FILE, --ca FILE)".into()
+        }
+        CertificateError::Other(other) if other.to_string().contains(OF_AUTHORITY) => {
+            "its certificate is that of an authority, which signs others: sign one for the service with it, or make one with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`".into()
         }
         _ => format!("{error}; see that its certificate holds now and for the host in the URL, and that the CA file is the right one (GPC_RENDEZVOUS_CA_FILE, --ca FILE)"),
     })

@@ -24,13 +24,21 @@ pub(super) fn acceptor(tls: &Tls) -> io::Result<Acceptor> {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+    use crate::certificate_file;
+
     let wrong = |file: &std::path::Path, what: &str, why: String| {
         io::Error::new(io::ErrorKind::InvalidInput, format!("{}: no {what} is in it: {why}", file.display()))
     };
-    let certificates = CertificateDer::pem_file_iter(&tls.cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let pem = |file: &std::path::Path, what: &str| {
+        certificate_file::read(file).map_err(|error| {
+            let why = format!("{}: the {what} cannot be read: {error}", file.display());
+            io::Error::new(error.kind(), why)
+        })
+    };
+    let certificates = CertificateDer::pem_slice_iter(&pem(&tls.cert, "certificate (PEM)")?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| wrong(&tls.cert, "certificate (PEM)", error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key)
+    let key = PrivateKeyDer::from_pem_slice(&pem(&tls.key, "private key (PEM)")?)
         .map_err(|error| wrong(&tls.key, "private key (PEM)", error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)

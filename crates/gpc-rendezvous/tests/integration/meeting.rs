@@ -328,6 +328,6 @@ fn the_functions_of_meetings_need_a_proved_link() {
     for name in ["gpc.rendezvous.announce", "gpc.rendezvous.gather", "gpc.rendezvous.announced"] {
         let call = Call::new(FuncHandle::named(name)).ids([0]).watch();
         let error = nodes.node(1).call(call).unwrap().wait().unwrap_err();
-        assert!(error.to_string().contains("proves nothing"), "{name}: {error}");
+        assert!(error.to_string().contains("is not authenticated"), "{name}: {error}");
     }
 }

@@ -75,18 +75,18 @@ impl Stranger {
             rings: false,
             extents: false,
         };
-        stranger.outbox.hello(&hello);
+        stranger.outbox.push_hello(&hello);
         stranger.flush();
         stranger
     }
 
     fn flush(&mut self) {
-        while self.outbox.is_ready() {
+        while self.outbox.prepare() {
             let mut parts = SmallVec::new();
             self.outbox.parts(&mut parts);
             let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_vec()).collect();
             drop(parts);
-            self.outbox.written(bytes.len());
+            self.outbox.mark_written(bytes.len());
             // If the node has closed the connection, the write fails.
             let _ = self.stream.write_all(&bytes);
         }
@@ -124,7 +124,7 @@ impl Stranger {
             header: header.to_owned().into(),
             ..Request::new(call, IdList::range(1..2))
         };
-        self.outbox.grant(1);
+        self.outbox.add_credit(1);
         self.outbox.push(Message::Request(Arc::new(request)));
         self.flush();
     }

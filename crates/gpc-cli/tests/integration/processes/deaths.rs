@@ -148,7 +148,8 @@ fn the_time_limit_names_an_id_that_hangs() {
         (Some(1), &0.into(), &"func".into())
     );
     assert!(
-        ended.said().contains("the time limit (300ms here) passed while func `sleep` was running, for "),
+        ended.said().contains("id 0 has been in func `sleep` for ")
+            && ended.said().contains("; the time limit (300ms here) passed while func was running"),
         "{}",
         ended.said()
     );

@@ -432,12 +432,13 @@ fn a_caller_that_is_killed_while_hosts_are_being_reached_leaves_nothing() {
     }
 }
 
-/// The agent is alive, but does not answer: the agent above it starts its share.
+/// The agent is alive, but does not answer: the agent above it starts its share. On a busy machine an agent took longer
+/// than 3 s to speak for the first time, and was given up for that.
 #[test]
 fn an_agent_that_is_stopped_while_it_starts_others_is_given_up() {
     let stand_in = StandIn::new();
     let call =
-        stand_in.start("call echo --hosts h1,hang1,h2 --fan-out 1 --start-limit 3s --partial --output json");
+        stand_in.start("call echo --hosts h1,hang1,h2 --fan-out 1 --start-limit 10s --partial --output json");
     until("an agent tries to reach a host", || {
         call.processes().iter().any(|process| process.arguments() == ["sleep", "1000"])
     });
@@ -451,8 +452,8 @@ fn an_agent_that_is_stopped_while_it_starts_others_is_given_up() {
     let value = ended.json();
     assert_eq!((ids(&value), coverage(&value)), (vec![0, 3], [2, 0, 2, 0]), "{}", ended.stderr);
     for (place, why) in [
-        "host h1: it fell silent for 3 s while it was starting others",
-        "host hang1: it did not answer within 3 s",
+        "host h1: it fell silent for 10 s while it was starting others",
+        "host hang1: it did not answer within 10 s",
     ]
     .into_iter()
     .enumerate()

@@ -105,8 +105,9 @@ fn a_process_that_is_killed_while_replies_pass_ends_the_call() {
         let value = ended.json();
         ended.blames_the_link_of(killed, link);
         // The coverage of the others depends on what the root learns first: from the processes above the dead one, or
-        // from the command that started it.
+        // from the command that started it. On a busy machine the root still ran its own function when the replies of
+        // others arrived: then it is not done.
         let [done, failed, unreached, unknown] = coverage(&value);
-        assert!(done >= 1 && (failed, unreached) == (0, 0) && done + unknown == 6, "{value}");
+        assert!((failed, unreached) == (0, 0) && done + unknown == 6, "{value}");
     }
 }

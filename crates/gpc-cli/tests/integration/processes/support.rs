@@ -25,6 +25,8 @@ pub(crate) struct Gpc {
     stdout: Capture,
     stderr: Capture,
     folder: tempfile::TempDir,
+    /// Hides its domain from the tools that other tests run.
+    _domains: tempfile::TempDir,
 }
 
 /// Result of a run.
@@ -79,18 +81,19 @@ impl Gpc {
     }
 
     fn spawn(mut command: Command, line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, domains) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let command = command
             .args(line.split_whitespace())
             .env_remove("GPC_LOG")
             .envs(environment.iter().copied())
             .env("TMPDIR", folder.path())
+            .env("XDG_RUNTIME_DIR", domains.path())
             .stdin(Stdio::piped());
         let mut child = spawn_piped(command);
         // The input fits the buffer of a pipe.
         child.stdin.take().unwrap().write_all(input).unwrap();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Gpc { child, stdout: Capture::read(stdout), stderr: Capture::read(stderr), folder }
+        Gpc { child, stdout: Capture::read(stdout), stderr: Capture::read(stderr), folder, _domains: domains }
     }
 
     /// Returns the process of the command itself.

@@ -185,6 +185,8 @@ pub(crate) fn standing_spawn(place: &Place, words: &str, second: impl Fn() -> Pi
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     run.says("up", 2);
+    // A process may speak before its supervisor has reported its start, without which its group does not spawn.
+    place.domain_of(run.pid());
     let supervisor = place.supervisor_of(second());
     supervisor.signal(Signal::STOP);
     until("the second supervisor is stopped", || supervisor.is_stopped());

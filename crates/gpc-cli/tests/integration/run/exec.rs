@@ -166,7 +166,8 @@ fn a_signal_ends_the_printing_of_folded_output() {
     fs::write(&path, script).unwrap();
     let mut exec = Command::new(env!("CARGO_BIN_EXE_gpc"));
     exec.args(["exec", "--hosts", "b[1-3]", "--fold", "--rsh"]).arg(hosts.folder.path().join("rsh"));
-    exec.args(["sh".as_ref(), path.as_os_str()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    exec.args(["sh".as_ref(), path.as_os_str()]).env("XDG_RUNTIME_DIR", hosts.folder.path());
+    exec.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = exec.spawn().unwrap();
     // The output of two hosts is printed first, and then the pipe is full.
     let mut line = String::new();
@@ -236,7 +237,10 @@ fn hosts_below_a_lost_one_have_all_of_the_input() {
     let mut exec = Command::new(env!("CARGO_BIN_EXE_gpc"));
     exec.args(["exec", "--hosts", "b[1-7]", "--stdin", "all", "--rsh"]).arg(hosts.folder.path().join("rsh"));
     exec.args(["sh".as_ref(), path.as_os_str()]).env("TMPDIR", hosts.folder.path());
-    exec.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    exec.env("XDG_RUNTIME_DIR", hosts.folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = exec.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"go\n").unwrap();

@@ -10,6 +10,7 @@ mod bad;
 mod basic;
 mod bcast;
 mod crashes;
+mod crashes_derived;
 mod crashes_hosts;
 mod crashes_output;
 mod crashes_random;

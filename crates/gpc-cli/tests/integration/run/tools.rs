@@ -27,7 +27,7 @@ fn what_runs_is_shown_and_killed() {
     let table = ended(place.gpc(["ps", "--domain", &name[..4]]));
     let line: Vec<&str> = table.out.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!((&line[..5], line[6]), (&[name, "g1", "0-2", "running", "0"][..], "bash"), "{}", table.out);
-    let refused = ended(place.gpc(["kill", "g7"]));
+    let refused = ended(place.gpc(["kill", "g7", "--domain", name]));
     assert!(refused.status == 1 && refused.err.contains("g7"), "{}", refused.err);
     let killed = ended(place.gpc(["kill", "g1", "--domain", name]));
     assert_eq!((killed.status, killed.out.as_str(), killed.err.as_str()), (0, "", ""));

@@ -140,7 +140,7 @@ fn the_key_is_sent_if_the_server_chooses_it() {
 fn what_cannot_be_sent_is_refused_and_changes_nothing() {
     let mut early = exchange(0);
     let said = early.send(OWN, b"x").unwrap_err().to_string();
-    assert_eq!(said, "COLL 0x9000 cannot be sent waiting for the server's choice of AUTH");
+    assert_eq!(said, "COLL 0x9000 cannot be sent while waiting for the server's choice of AUTH");
     let mut client = joined(0, 2);
     client.settings.bytes_max = 100;
     for (label, len, why) in [

@@ -113,12 +113,6 @@ fn each_lie_is_told() {
         (IMPI, command(Command::Fini, &[]), "FINI, which has no place there"),
         (IMPI, command(Command::Auth, &[0]), "AUTH, which has no place there"),
         (at(Label::C_NHOSTS), size(3), "waiting for COLL C_NHOSTS: IMPI says 3 clients, and has said 2"),
-        (
-            at(Label::C_NHOSTS),
-            hosts(2, &[1]),
-            "waiting for COLL C_NHOSTS: COLL C_NHOSTS has mask 0x2 without client 0, which has sent values",
-        ),
-        (at(Label::C_NHOSTS), hosts(0, &[]), "has mask 0x0 without client 0"),
         (at(Label::C_NHOSTS), hosts(7, &[1, 1, 1]), "COLL C_NHOSTS has mask 0x7, and there are 2 clients"),
         (
             at(Label::C_NHOSTS),
@@ -133,7 +127,7 @@ fn each_lie_is_told() {
         ),
         (
             at(Label::C_NHOSTS),
-            ports(2, &[1]),
+            ports(3, &[1, 1]),
             "waiting for COLL C_NHOSTS: COLL H_PORT before this client has sent it",
         ),
         (
@@ -172,6 +166,42 @@ fn each_lie_is_told() {
             "{said}"
         );
     }
+}
+
+/// A server broadcasts a label when the others have sent it, and again with the values of this client, which were under
+/// way: the first of both ended the session.
+#[test]
+fn a_broadcast_may_come_before_the_values_of_this_client() {
+    let said = honest();
+    let partial = |mask| coll(Label::C_NHOSTS, Some(mask), [&words(if mask == 0 { &[] } else { &[2] })[..]]);
+    // Before this client sends the label, and while its values are under way.
+    for (place, mask) in [(at(Label::C_NHOSTS) - 1, 2), (at(Label::C_NHOSTS), 2), (at(Label::C_NHOSTS), 0)] {
+        let with = |rest: &[Bytes]| {
+            let mut given = Given::new(settings(0));
+            said[..place].iter().for_each(|bytes| given.receive(bytes));
+            let sent = given.sent.len();
+            given.receive(&partial(mask));
+            assert_eq!(given.sent.len(), sent, "it waits for its own values");
+            rest.iter().for_each(|bytes| given.receive(bytes));
+            given
+        };
+        assert!(with(&said[place..]).ended.unwrap().is_ok(), "{place} {mask}");
+    }
+}
+
+/// What the server has not broadcast by DONE, it has dropped.
+#[test]
+fn values_that_are_dropped_are_named_at_the_end() {
+    let extra = Label(0x9000);
+    let mut own = settings(0);
+    own.extra.insert(extra, Bytes::from_static(b"any"));
+    let mut given = Given::new(own);
+    honest()[..DONE].iter().for_each(|bytes| given.receive(bytes));
+    given.receive(&coll(extra, Some(2), [&b"other"[..]]));
+    given.receive(&command(Command::Done, &[]));
+    let dropped = "waiting for DONE: COLL 0x9000 has mask 0x2 without client 0, which has sent values";
+    let said = given.fault();
+    assert!(said.contains(dropped), "{said}");
 }
 
 /// A label that was broadcast without some clients is broadcast again when one of these has sent it. The client took
@@ -240,6 +270,27 @@ fn a_repetition_of_the_versions_decides_nothing() {
         assert_eq!((learned.own_labels, learned.job), (false, None), "{place}");
         assert_eq!(learned.clusters[1].versions, knows);
         assert!(!given.events.iter().any(|event| matches!(event, ClientEvent::Sent(Label::P_PORT, _))));
+    }
+}
+
+/// C_VERSION is broadcast before the values of this client. That broadcast decided that not all clients know the labels
+/// of this project, and this client did not send them.
+#[test]
+fn the_versions_decide_once_those_of_this_client_are_there() {
+    let mut plain = Plain::new(own(), vec![raw(&settings(1))]);
+    let knows = Version::to_bytes(&[Version::MANDATORY, Version::OWN]);
+    plain.run();
+    let mut said = plain.said;
+    said[at(Label::C_VERSION)] = coll(Label::C_VERSION, Some(3), [&knows.repeat(2)[..]]);
+    for early in [None, Some((0, 0)), Some((2, 1))] {
+        let mut given = Given::new(own());
+        said[..at(Label::C_VERSION)].iter().for_each(|bytes| given.receive(bytes));
+        if let Some((mask, clients)) = early {
+            given.receive(&coll(Label::C_VERSION, Some(mask), [&knows.repeat(clients)[..]]));
+        }
+        said[at(Label::C_VERSION)..DONE].iter().for_each(|bytes| given.receive(bytes));
+        let sends = given.events.iter().any(|event| matches!(event, ClientEvent::Sent(Label::P_PORT, _)));
+        assert!(sends, "{early:?}");
     }
 }
 

@@ -98,6 +98,15 @@ fn files_that_are_no_certificate_are_named() {
     }
 }
 
+/// Why a client that trusts this authority creates nothing at the service.
+fn refusal(scheme: &str, server: &Server, ca: &std::path::Path) -> ClientError {
+    let mut options = ClientOptions::default();
+    (options.ca, options.limit) = (Some(ca.to_owned()), Duration::ZERO);
+    let client = gpc_rendezvous::client::Client::new(&options).unwrap();
+    let service = format!("{scheme}://localhost:{}", server.address().port()).parse().unwrap();
+    client.create(&service, &Spec::new(1)).unwrap_err()
+}
+
 /// Each of these errors was "cannot be reached; see that it runs there", with the message of a library.
 #[test]
 fn the_client_says_what_is_wrong_with_the_scheme_or_the_certificate() {
@@ -106,19 +115,38 @@ fn the_client_says_what_is_wrong_with_the_scheme_or_the_certificate() {
     let ca = tls.cert.clone();
     let secured = started(|options| options.tls = Some(tls));
     let plain = started(|_| ());
-    let error = |scheme: &str, server: &Server, ca: &std::path::Path| {
-        let mut options = ClientOptions::default();
-        (options.ca, options.limit) = (Some(ca.to_owned()), Duration::ZERO);
-        let client = gpc_rendezvous::client::Client::new(&options).unwrap();
-        let service = format!("{scheme}://localhost:{}", server.address().port()).parse().unwrap();
-        client.create(&service, &Spec::new(1)).unwrap_err()
-    };
-    let said = error("http", &secured, &ca).to_string();
+    let said = refusal("http", &secured, &ca).to_string();
     assert!(said.contains("the URL says http: is it https?"), "{said}");
-    let said = error("https", &plain, &ca).to_string();
+    let said = refusal("https", &plain, &ca).to_string();
     assert!(said.contains("the URL says https: is it http?"), "{said}");
-    let unknown = error("https", &secured, &files(&other).0.cert);
+    let unknown = refusal("https", &secured, &files(&other).0.cert);
     assert!(matches!(unknown, ClientError::Certificate { .. }), "{unknown}");
     let said = unknown.to_string();
     assert!(said.contains("no authority in the CA file") && !said.contains("it runs"), "{said}");
+}
+
+/// The error was `Other(OtherError(CaUsedAsEndEntity))`. `openssl req -x509` makes such certificates.
+#[test]
+fn a_service_with_the_certificate_of_an_authority_is_told_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = params.self_signed(&key).unwrap();
+    let (cert, key_file) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    fs::write(&cert, made.pem()).unwrap();
+    fs::write(&key_file, key.serialize_pem()).unwrap();
+    let tls = Tls { cert: cert.clone(), key: key_file };
+    let server = started(|options| options.tls = Some(tls));
+    let said = refusal("https", &server, &cert).to_string();
+    assert!(said.contains("is that of an authority") && said.contains("CA:FALSE"), "{said}");
+}
+
+/// An endless file of certificates was read until the memory was full.
+#[test]
+fn a_file_of_certificates_has_a_longest_length() {
+    let mut options = ClientOptions::default();
+    options.ca = Some("/dev/zero".into());
+    let error = gpc_rendezvous::client::Client::new(&options).unwrap_err().to_string();
+    assert!(error.contains("/dev/zero: the file is longer than"), "{error}");
 }

@@ -10,7 +10,7 @@ use crate::support::maps::Maps;
 
 /// Sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     Task(usize),
     /// The driver of a resource, in one run of its site's process.
     Driver(usize, u32, ResourceId),
@@ -22,8 +22,8 @@ pub(crate) type Outcome = Result<Answer, Fault>;
 #[derive(Clone, Debug)]
 pub(crate) enum Mail {
     /// A request, with the sender's number of it.
-    Ask(Asker, u64, Request),
-    HangUp(Asker, u64),
+    Ask(Requester, u64, Request),
+    HangUp(Requester, u64),
     Input(Input),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Site {
     /// Time of the next wake-up; the end of time if there is none.
     pub(crate) wake: Millis,
     pub(crate) drivers: BTreeMap<ResourceId, Driver>,
-    asked: BTreeMap<Ticket, (Asker, u64)>,
+    asked: BTreeMap<Ticket, (Requester, u64)>,
     tickets: u64,
 }
 
@@ -72,16 +72,16 @@ impl Site {
     pub(crate) fn take(&mut self, now: Millis, mail: Mail) {
         let Some(service) = &mut self.service else { return };
         match mail {
-            Mail::Ask(asker, number, request) => {
+            Mail::Ask(requester, number, request) => {
                 self.tickets += 1;
                 let ticket = Ticket(self.tickets);
-                self.asked.insert(ticket, (asker, number));
+                self.asked.insert(ticket, (requester, number));
                 service.handle(now, Input::Ask(ticket, request));
             }
-            Mail::HangUp(asker, number) => {
-                let of_asker = |ticket: &(&Ticket, &(Asker, u64))| *ticket.1 == (asker, number);
+            Mail::HangUp(requester, number) => {
+                let of_requester = |ticket: &(&Ticket, &(Requester, u64))| *ticket.1 == (requester, number);
                 let gone: Vec<Ticket> =
-                    self.asked.iter().filter(of_asker).map(|(ticket, _)| *ticket).collect();
+                    self.asked.iter().filter(of_requester).map(|(ticket, _)| *ticket).collect();
                 for ticket in gone {
                     self.asked.remove(&ticket);
                     service.handle(now, Input::Cancelled(ticket));
@@ -97,7 +97,7 @@ impl Site {
     }
 
     /// The sender of the request, if the answer is still awaited.
-    pub(crate) fn asker(&mut self, ticket: Ticket) -> Option<(Asker, u64)> {
+    pub(crate) fn requester(&mut self, ticket: Ticket) -> Option<(Requester, u64)> {
         self.asked.remove(&ticket)
     }
 

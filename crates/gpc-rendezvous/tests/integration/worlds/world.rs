@@ -8,7 +8,7 @@ use gpc_rendezvous::{Answer, Handle, Joint, Life, Parent, Request, ResourceId, S
 use super::driver::Driver;
 use super::plan::{BEGIN, HORIZON, Kind, LEASE, LIFETIME, LONG_LEASE, Plan, Weather};
 use super::random::Random;
-use super::site::{Asker, Mail, Outcome, Site};
+use super::site::{Mail, Outcome, Requester, Site};
 use super::task::{Phase, Task};
 
 #[derive(Debug)]
@@ -16,9 +16,9 @@ enum Event {
     Mail(usize, Mail),
     Turn(usize),
     Wake(usize),
-    Answer(Asker, u64, Outcome),
+    Answer(Requester, u64, Outcome),
     /// The request with this number is unanswered so far.
-    Silence(Asker, u64),
+    Silence(Requester, u64),
     Die(usize),
     Restart(usize),
 }
@@ -83,14 +83,15 @@ impl World {
             let joint = Some(Joint { job: chained_gpc::Job([number as u8; 16]), secret });
             let random = RandomValues { id: planned.id, token, joint };
             // The answer is ignored: these resources exist from the start.
-            let asker = Asker::Task(usize::MAX);
-            self.sites[planned.site].take(self.now, Mail::Ask(asker, 0, Request::Create { spec, random }));
+            let requester = Requester::Task(usize::MAX);
+            self.sites[planned.site]
+                .take(self.now, Mail::Ask(requester, 0, Request::Create { spec, random }));
         }
         (0..self.sites.len()).for_each(|site| self.give(site));
         for task in 0..self.tasks.len() {
             let Task { comer, .. } = &self.tasks[task];
             let (comes, dies) = (comer.comes, comer.dies);
-            self.at(comes, Event::Silence(Asker::Task(task), 0));
+            self.at(comes, Event::Silence(Requester::Task(task), 0));
             dies.into_iter().for_each(|dies| self.at(dies, Event::Die(task)));
         }
     }
@@ -105,7 +106,9 @@ impl World {
         // A task that withdraws must have no other request in progress: a delayed copy of its registration would be
         // one.
         let steady = match event() {
-            Event::Mail(_, Mail::Ask(Asker::Task(task), ..)) => self.tasks[task].comer.kind == Kind::Quitter,
+            Event::Mail(_, Mail::Ask(Requester::Task(task), ..)) => {
+                self.tasks[task].comer.kind == Kind::Quitter
+            }
             _ => false,
         };
         for _ in 0..if !steady && self.random.percent(5) { 2 } else { 1 } {
@@ -148,8 +151,8 @@ impl World {
                 self.sites[site].take(self.now, Mail::Input(Input::Tick));
                 self.give(site);
             }
-            Event::Answer(asker, number, outcome) => self.answer(asker, number, outcome),
-            Event::Silence(asker, number) => self.silence(asker, number),
+            Event::Answer(requester, number, outcome) => self.answer(requester, number, outcome),
+            Event::Silence(requester, number) => self.silence(requester, number),
             Event::Die(task) => self.die(task),
             Event::Restart(site) => {
                 self.sites[site].restart(self.now);
@@ -209,8 +212,8 @@ impl World {
         for output in rest {
             match output {
                 Output::Answer(ticket, outcome) => {
-                    if let Some((asker, number)) = self.sites[site].asker(ticket) {
-                        self.send(|| Event::Answer(asker, number, outcome.clone()));
+                    if let Some((requester, number)) = self.sites[site].requester(ticket) {
+                        self.send(|| Event::Answer(requester, number, outcome.clone()));
                     }
                 }
                 Output::ParentAction(id, up) => self.up(site, id, up),
@@ -244,19 +247,19 @@ impl World {
         let driver = self.sites[site].drivers.entry(id);
         let driver = driver.or_insert_with(|| Driver::new(format!("site-{site}"), lease, &up));
         driver.go_on(up);
-        self.ask(Asker::Driver(site, runs, id));
+        self.ask(Requester::Driver(site, runs, id));
     }
 
     /// Sends the next request of a task or driver, and schedules its repetition.
-    fn ask(&mut self, asker: Asker) {
-        let (request, number, site) = match asker {
-            Asker::Task(task) => {
+    fn ask(&mut self, requester: Requester) {
+        let (request, number, site) = match requester {
+            Requester::Task(task) => {
                 let asking = &mut self.tasks[task];
                 asking.number += 1;
                 let site = self.plan.resources[asking.comer.resource].site;
                 (asking.request(self.now), asking.number, site)
             }
-            Asker::Driver(site, _, id) => {
+            Requester::Driver(site, _, id) => {
                 let Some(driver) = self.sites[site].drivers.get_mut(&id) else { return };
                 driver.number += 1;
                 let above = self.plan.resources.iter().find(|above| above.id == driver.handle.resource());
@@ -264,22 +267,22 @@ impl World {
             }
         };
         let Some((request, patience)) = request else { return };
-        self.send(|| Event::Mail(site, Mail::Ask(asker, number, request.clone())));
-        self.at(self.now + patience, Event::Silence(asker, number));
+        self.send(|| Event::Mail(site, Mail::Ask(requester, number, request.clone())));
+        self.at(self.now + patience, Event::Silence(requester, number));
     }
 
     /// The driver, if its process still runs.
-    fn driver(&mut self, asker: Asker) -> Option<&mut Driver> {
-        match asker {
-            Asker::Driver(site, run, id) if self.sites[site].runs == run => {
+    fn driver(&mut self, requester: Requester) -> Option<&mut Driver> {
+        match requester {
+            Requester::Driver(site, run, id) if self.sites[site].runs == run => {
                 self.sites[site].drivers.get_mut(&id)
             }
-            Asker::Driver(..) | Asker::Task(_) => None,
+            Requester::Driver(..) | Requester::Task(_) => None,
         }
     }
 
-    fn answer(&mut self, asker: Asker, number: u64, outcome: Outcome) {
-        if let Asker::Task(task) = asker {
+    fn answer(&mut self, requester: Requester, number: u64, outcome: Outcome) {
+        if let Requester::Task(task) = requester {
             let Some(asking) = self.tasks.get_mut(task) else { return };
             if let Ok(Answer::Registered(registered)) = &outcome {
                 asking.acknowledged.push(*registered);
@@ -288,22 +291,22 @@ impl World {
                 return;
             }
             asking.take(outcome);
-            return self.ask(asker);
+            return self.ask(requester);
         }
-        let Some(driver) = self.driver(asker).filter(|driver| driver.number == number) else { return };
+        let Some(driver) = self.driver(requester).filter(|driver| driver.number == number) else { return };
         let (goes_on, above) = driver.take(outcome);
         if goes_on {
-            self.ask(asker);
+            self.ask(requester);
         }
-        if let (Asker::Driver(site, _, id), Some(above)) = (asker, above) {
+        if let (Requester::Driver(site, _, id), Some(above)) = (requester, above) {
             // Within one process no message is lost.
             self.at(self.now, Event::Mail(site, Mail::Input(Input::ParentOutcome(id, above))));
         }
     }
 
-    fn silence(&mut self, asker: Asker, number: u64) {
-        let site = match asker {
-            Asker::Task(task) => {
+    fn silence(&mut self, requester: Requester, number: u64) {
+        let site = match requester {
+            Requester::Task(task) => {
                 let silent = &mut self.tasks[task];
                 if !silent.alive || silent.number != number {
                     return;
@@ -313,8 +316,8 @@ impl World {
                 }
                 self.plan.resources[silent.comer.resource].site
             }
-            Asker::Driver(..) => {
-                let Some(driver) = self.driver(asker).filter(|driver| driver.number == number) else {
+            Requester::Driver(..) => {
+                let Some(driver) = self.driver(requester).filter(|driver| driver.number == number) else {
                     return;
                 };
                 driver.again();
@@ -323,9 +326,9 @@ impl World {
             }
         };
         if number > 0 {
-            self.send(|| Event::Mail(site, Mail::HangUp(asker, number)));
+            self.send(|| Event::Mail(site, Mail::HangUp(requester, number)));
         }
-        self.ask(asker);
+        self.ask(requester);
     }
 
     fn die(&mut self, task: usize) {
@@ -333,7 +336,7 @@ impl World {
         dead.alive = false;
         let (number, life) = (dead.number, dead.comer.life);
         let site = self.plan.resources[dead.comer.resource].site;
-        self.send(|| Event::Mail(site, Mail::HangUp(Asker::Task(task), number)));
+        self.send(|| Event::Mail(site, Mail::HangUp(Requester::Task(task), number)));
         if let Life::Member(member) = life {
             let lost = Input::Lost { member, why: "it has died".into() };
             self.at(self.now + 20, Event::Mail(site, Mail::Input(lost)));
