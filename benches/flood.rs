@@ -55,7 +55,7 @@ impl Flooder {
         let (from, to, incarnation, generation, hiwater) = (FLOODER, 1, 1000, 1, 256);
         let (rings, extents) = (false, false);
         let job = Default::default();
-        flooder.outbox.hello(&Hello { from, to, incarnation, generation, hiwater, job, rings, extents });
+        flooder.outbox.push_hello(&Hello { from, to, incarnation, generation, hiwater, job, rings, extents });
         flooder.flush();
         flooder
     }
@@ -74,19 +74,19 @@ impl Flooder {
             ..Request::new(call, unknown)
         };
         self.sent += 1;
-        self.outbox.grant(1);
+        self.outbox.add_credit(1);
         self.outbox.push(Message::Request(Arc::new(request)));
         self.flush();
     }
 
     fn flush(&mut self) {
-        while self.outbox.is_ready() {
+        while self.outbox.prepare() {
             let count = {
                 let mut parts = SmallVec::new();
                 self.outbox.parts(&mut parts);
                 self.stream.write_vectored(&parts).expect("the node takes what it has credit for")
             };
-            self.outbox.written(count);
+            self.outbox.mark_written(count);
         }
     }
 

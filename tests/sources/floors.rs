@@ -46,7 +46,7 @@ const SEEDED: &str = "src/chain/seeded_hash.rs";
 
 const FLOORS: &[Floor] = &[
     Floor { folder: "trees/src", floors: &[], packages: &["smallvec"], banned: SYSTEM },
-    Floor { folder: "src/hint.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
+    Floor { folder: "src/branch_hint.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor { folder: "src/snapshot.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
     Floor {
         folder: "src/channel.rs",
@@ -68,19 +68,19 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/wire",
-        floors: &["hint"],
+        floors: &["branch_hint"],
         packages: &["gpc_trees", "bytes", "smallvec", "thiserror"],
         banned: SYSTEM,
     },
     Floor {
         folder: "src/chain",
-        floors: &["hint", "snapshot", "wire"],
+        floors: &["branch_hint", "snapshot", "wire"],
         packages: &["gpc_trees", "bytes", "smallvec", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
         folder: "src/link",
-        floors: &["hint", "wire", "chain"],
+        floors: &["branch_hint", "wire", "chain"],
         packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "ring", "snow", "zeroize"],
         banned: SYSTEM,
     },
@@ -98,7 +98,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/runtime",
-        floors: &["hint", "snapshot", "channel", "reduce", "wire", "chain", "link", "transport"],
+        floors: &["branch_hint", "snapshot", "channel", "reduce", "wire", "chain", "link", "transport"],
         packages: &[
             "gpc_trees",
             "bytes",
@@ -312,6 +312,12 @@ const FLOORS: &[Floor] = &[
         floors: &[],
         packages: &["chained_gpc", "tracing"],
         banned: &["net", "fs", "process", "env", "SystemTime"],
+    },
+    Floor {
+        folder: "crates/gpc-rendezvous/src/certificate_file.rs",
+        floors: &[],
+        packages: &[],
+        banned: &["net", "thread", "process", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
         folder: "crates/gpc-rendezvous/src/checking.rs",
@@ -658,15 +664,15 @@ fn what_crosses_a_floor_is_seen() {
     let floor = |folder: &str| FLOORS.iter().find(|floor| floor.folder == folder).unwrap();
     let seen = |folder: &str, text: &str| trespasses(floor(folder), text).join(", ");
     assert_eq!(seen("src/wire", "use crate::chain::Node;"), "floor `chain`");
-    assert_eq!(seen("src/hint.rs", "use crate::wire::CallId;"), "floor `wire`");
+    assert_eq!(seen("src/branch_hint.rs", "use crate::wire::CallId;"), "floor `wire`");
     assert_eq!(seen("src/chain", "use super::super::runtime::Node;"), "floor `runtime`");
     assert_eq!(seen("src/chain", "fn a() { crate::runtime::node::Node; }"), "floor `runtime`");
     assert_eq!(seen("src/runtime", "use crate::{wire, bootstrap::Entry};"), "floor `bootstrap`");
     assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { bootstrap; }"), "");
     assert_eq!(seen("src/runtime", "use crate::bootstrap;"), "floor `bootstrap`");
     assert_eq!(
-        seen("src/bootstrap", "use crate::hint::likely; use clap::Parser;"),
-        "package `clap`, floor `hint`"
+        seen("src/bootstrap", "use crate::branch_hint::likely; use clap::Parser;"),
+        "package `clap`, floor `branch_hint`"
     );
     assert_eq!(seen("src/wire", "use mio::Poll;"), "package `mio`");
     assert_eq!(seen("trees/src", "use bytes::Bytes;"), "package `bytes`");
@@ -674,8 +680,8 @@ fn what_crosses_a_floor_is_seen() {
     assert_eq!(seen("src/chain", "use std::{time::Instant, collections::HashMap};"), "`Instant`, `HashMap`");
     assert_eq!(seen("src/chain", "use std::sync::{Arc, Mutex};"), "`Mutex`");
     assert_eq!(seen("src/chain", "// std::net is for others\n#[cfg(test)]\nuse std::thread;"), "");
-    assert_eq!(seen("crates/gpc-cli/src", "use chained_gpc::{hint, wire};"), "floor `hint`");
-    assert_eq!(seen("crates/gpc-cli/src", "use crate::hint; use mio::Poll;"), "package `mio`");
+    assert_eq!(seen("crates/gpc-cli/src", "use chained_gpc::{branch_hint, wire};"), "floor `branch_hint`");
+    assert_eq!(seen("crates/gpc-cli/src", "use crate::branch_hint; use mio::Poll;"), "package `mio`");
     assert_eq!(
         seen("crates/gpc-cli/src", "use chained_gpc::Node; use clap::Parser; use std::net::IpAddr;"),
         ""
