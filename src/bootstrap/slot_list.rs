@@ -125,8 +125,10 @@ fn is_address(name: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct SlotAdder {
     hosts: Vec<HostSlots>,
-    /// By name: the index in `hosts`, and the number of the item that last named the host.
-    places: BTreeMap<String, (usize, usize)>,
+    /// For each host, the number of the item that last named it.
+    last_items: Vec<usize>,
+    /// The index of a host, by its name.
+    places: BTreeMap<String, usize>,
     items: usize,
     mentions: usize,
 }
@@ -153,22 +155,22 @@ impl SlotAdder {
         if slots > SLOTS_MAX {
             return Err(many());
         }
-        let Some((place, item)) = self.places.get_mut(name) else {
+        let Some(&place) = self.places.get(name) else {
             if self.hosts.len() == HOSTS_MAX {
                 return Err(HostListError::Many);
             }
             if name.contains(':') && !is_address(name) {
                 return Err(HostListError::Address(shown(name)));
             }
-            self.places.insert(name.to_owned(), (self.hosts.len(), self.items));
+            self.places.insert(name.to_owned(), self.hosts.len());
+            self.last_items.push(self.items);
             self.hosts.push(HostSlots { name: name.to_owned(), slots });
             return Ok(());
         };
-        if *item == self.items {
+        if std::mem::replace(&mut self.last_items[place], self.items) == self.items {
             return Ok(());
         }
-        *item = self.items;
-        let host = &mut self.hosts[*place];
+        let host = &mut self.hosts[place];
         host.slots += slots;
         match host.slots > SLOTS_MAX {
             true => Err(many()),

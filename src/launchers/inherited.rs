@@ -3,7 +3,6 @@
 //! The number must be trusted, since the compiler cannot check the ownership. So this module checks that the descriptor
 //! is an open socket, and that it has not been taken before.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -12,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-/// The descriptors that have been taken.
-static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+/// The descriptors that have been taken: few, one for each launcher.
+static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 /// Lower numbers are standard input, output and error, which have other owners.
 const FIRST: RawFd = 3;
@@ -29,7 +28,7 @@ pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
         return Err(io::Error::other("it was taken before: a process asks its launcher once"));
     }
     check(number)?;
-    taken.insert(number);
+    taken.push(number);
     // SAFETY: the number is an open socket. The launcher has opened it for the library that talks to it, which is this
     // one. No code of this program has created it, so nothing else owns it, and it is taken once.
     #[allow(unsafe_code)]

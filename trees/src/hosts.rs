@@ -39,7 +39,8 @@ const HOST_MAX: usize = 255;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Hosts {
     names: Vec<String>,
-    hosts: BTreeMap<Id, usize>,
+    /// The index of the name of each id's host. There are at most as many names as ids.
+    hosts: BTreeMap<Id, u32>,
 }
 
 /// Collects pairs of an id and its host; if an id occurs twice, its last host counts.
@@ -48,7 +49,7 @@ pub struct Hosts {
 /// seven `/` is one name.
 impl<S: Into<String>> FromIterator<(Id, S)> for Hosts {
     fn from_iter<I: IntoIterator<Item = (Id, S)>>(pairs: I) -> Hosts {
-        Hosts::of(collected(pairs.into_iter().map(|(id, host)| (id, host.into()))))
+        Hosts::of(&collected(pairs.into_iter().map(|(id, host)| (id, host.into()))))
     }
 }
 
@@ -113,7 +114,7 @@ impl Hosts {
     /// # Errors
     /// The first error, with its line.
     pub fn parse(text: &str) -> Result<Hosts, HostsError> {
-        let mut hosts: BTreeMap<Id, &str> = BTreeMap::new();
+        let mut hosts = BTreeMap::new();
         for (line, content) in (1..).zip(text.lines()) {
             let content = content.split('#').next().unwrap_or_default().trim();
             if content.is_empty() {
@@ -123,31 +124,32 @@ impl Hosts {
             let [id, host] = words[..] else { return Err(HostsError::Form { line, text: excerpt(content) }) };
             let id = decimal::parse(id).map_err(|fault| bad_id(line, id, fault))?;
             check_path(line, host)?;
-            if hosts.insert(id, host).is_some() {
+            if hosts.insert(id, host.to_owned()).is_some() {
                 return Err(HostsError::SecondLine { line, id });
             }
         }
-        Ok(Hosts::of(hosts))
+        Ok(Hosts::of(&hosts))
     }
 
     /// Numbers the names in the order of their ids, so that equal contents compare equal in any input order, and a name
     /// without ids is dropped.
-    fn of<S: Into<String> + Clone + Ord>(named: BTreeMap<Id, S>) -> Hosts {
+    fn of(named: &BTreeMap<Id, String>) -> Hosts {
         let mut hosts = Hosts::default();
-        let mut numbers: BTreeMap<S, usize> = BTreeMap::new();
-        for (id, host) in named {
-            let number = *numbers.entry(host).or_insert_with_key(|host| {
-                hosts.names.push(host.clone().into());
-                hosts.names.len() - 1
-            });
-            hosts.hosts.insert(id, number);
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (&id, host) in named {
+            let number = numbers.get(host.as_str()).copied().unwrap_or(hosts.names.len());
+            if number == hosts.names.len() {
+                numbers.insert(host, number);
+                hosts.names.push(host.clone());
+            }
+            hosts.hosts.insert(id, number as u32);
         }
         hosts
     }
 
     /// The host of an id, as a whole path.
     pub fn host(&self, id: Id) -> Option<&str> {
-        self.hosts.get(&id).map(|&number| self.names[number].as_str())
+        self.hosts.get(&id).map(|&number| self.names[number as usize].as_str())
     }
 
     /// Number of hosts, which is the number of different paths; groups are not counted.
@@ -184,13 +186,13 @@ impl Hosts {
     fn grouping(&self, ids: &IdList) -> Result<Grouping<'_>, HostsError> {
         let mut grouping = Grouping::default();
         // Number of the host in the grouping, by number of its name.
-        let mut there: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut there: BTreeMap<u32, usize> = BTreeMap::new();
         for (place, id) in (0..).zip(ids.iter()) {
             let name = *self.hosts.get(&id).ok_or(HostsError::NoHost { id })?;
             match there.get(&name) {
                 Some(&host) => grouping.same_host(place, host),
                 None => {
-                    there.insert(name, grouping.new_host(place, &self.names[name]));
+                    there.insert(name, grouping.new_host(place, &self.names[name as usize]));
                 }
             }
         }

@@ -64,23 +64,18 @@ impl Resolve {
             RuleAddress::Host { name, .. } => Some(name.clone()),
         });
         let clock = Clock::system();
-        let found = self.found(Names::new(names), &clock, &clock.limit(limit))?;
+        let names = self.found(Names::new(names), &clock, &clock.limit(limit))?;
         let address = |(id, at)| match at {
             RuleAddress::ThisHost(address) => Some((id, address)),
             RuleAddress::Host { name, port } => {
-                Some((id, Address::Tcp(SocketAddr::new(*found.get(&name)?, port))))
+                Some((id, Address::Tcp(SocketAddr::new(names.ip(&name)?, port))))
             }
         };
         Ok(places.into_iter().filter_map(address).collect())
     }
 
-    /// Returns one address of each of these hosts.
-    fn found(
-        &self,
-        mut names: Names,
-        clock: &Clock,
-        limit: &TimeLimit,
-    ) -> Result<BTreeMap<String, IpAddr>, BootstrapError> {
+    /// Finds an address of each of these names.
+    fn found(&self, mut names: Names, clock: &Clock, limit: &TimeLimit) -> Result<Names, BootstrapError> {
         let (queue, answers) = self.threads(names.states.len().min(LOOK_UPS_MAX), limit)?;
         // Terminates: each iteration waits for the next event, and the end of the limit is one.
         while !names.is_complete() {
@@ -97,7 +92,7 @@ impl Resolve {
                 Err(RecvTimeoutError::Disconnected) => return Err(names.unresolved(limit.duration())),
             }
         }
-        Ok(names.found())
+        Ok(names)
     }
 
     /// Starts threads that look up the names that they receive, and end when the sender is dropped.
@@ -200,9 +195,9 @@ impl Names {
         *state = NameState::Retry { at: now.saturating_add(pause), pause: PAUSES[1].min(2 * pause) };
     }
 
-    fn found(self) -> BTreeMap<String, IpAddr> {
-        let found = |(name, state)| if let NameState::Found(ip) = state { Some((name, ip)) } else { None };
-        collected(self.states.into_iter().filter_map(found))
+    /// The address of a name, once it is found.
+    fn ip(&self, name: &str) -> Option<IpAddr> {
+        if let NameState::Found(ip) = self.states.get(name)? { Some(*ip) } else { None }
     }
 
     /// The error that lists the names without an address.
@@ -260,8 +255,8 @@ mod tests {
         names.note("a", Err(io::Error::other("late")), now);
         names.note("c", Ok(vec![IpAddr::from([10, 0, 0, 9])]), now);
         assert!(names.is_complete() && names.next().is_none());
-        let found: Vec<String> = names.found().into_iter().map(|(name, ip)| format!("{name} {ip}")).collect();
-        assert_eq!(found, ["a 10.0.0.1", "b 10.0.0.2"]);
+        let found = ["a", "b", "c"].map(|name| names.ip(name));
+        assert_eq!(found, [Some(IpAddr::from([10, 0, 0, 1])), Some(IpAddr::from([10, 0, 0, 2])), None]);
     }
 
     #[test]
@@ -320,7 +315,7 @@ mod tests {
                 *pause = Duration::ZERO;
             }
             match resolve.found(names, &clock, &limit) {
-                Ok(found) => assert!(is_found && found.len() == 1),
+                Ok(names) => assert!(is_found && names.ip("a").is_some()),
                 Err(error) => assert!(!is_found && error.to_string().contains("(no a yet)"), "{error}"),
             }
         }

@@ -12,7 +12,7 @@ use chained_gpc::{Deferred, Loss, Reply, Request};
 
 use super::levels;
 use super::mutex::lock;
-use super::shared::{Layer, Meeting, Shared};
+use super::shared::{Layer, Meeting, Operation, Shared};
 use crate::error::{Error, Result};
 use crate::status::{CGPC_ERR_CALL, CGPC_ERR_DATA};
 
@@ -73,7 +73,9 @@ fn meet(layer: &Layer, mine: Vec<u8>) -> Result<Vec<Bytes>> {
     // Terminates: process 0 says how the operation has ended, or it is lost.
     loop {
         let mut meeting = lock(&shared.collective);
-        if let Some(ended) = meeting.ended.remove(&number) {
+        if let Some(Operation::Ended(_)) = meeting.operations.get(&number)
+            && let Some(Operation::Ended(ended)) = meeting.operations.remove(&number)
+        {
             let all = ended.map_err(|why| Error::new(CGPC_ERR_CALL, why))?;
             return parts(&all, layer.count);
         }
@@ -128,12 +130,16 @@ fn bring(shared: &Shared, mine: Vec<u8>) -> u64 {
     let mut meeting = lock(&shared.collective);
     let number = meeting.next;
     meeting.next += 1;
-    match meeting.asked.remove(&number) {
-        Some(token) => {
+    match meeting.operations.remove(&number) {
+        Some(Operation::Requested(token)) => {
             drop(meeting);
             token.reply(Reply { data: mine, ..Reply::default() });
         }
-        None => drop(meeting.brought.insert(number, mine)),
+        // Another process has gone, and the operation has failed without this one.
+        Some(ended @ Operation::Ended(_)) => drop(meeting.operations.insert(number, ended)),
+        Some(Operation::Brought(_)) | None => {
+            meeting.operations.insert(number, Operation::Brought(mine));
+        }
     }
     number
 }
@@ -183,12 +189,19 @@ pub(super) fn arrive(shared: &Arc<Shared>, request: &Request<'_>, token: Deferre
             return token.fail(why);
         }
     };
-    match meeting.brought.remove(&number) {
-        Some(mine) => {
+    match meeting.operations.remove(&number) {
+        Some(Operation::Brought(mine)) => {
             drop(meeting);
             token.reply(Reply { data: mine, ..Reply::default() });
         }
-        None => drop(meeting.asked.insert(number, token)),
+        Some(ended @ Operation::Ended(_)) => {
+            meeting.operations.insert(number, ended);
+            drop(meeting);
+            token.fail("the collective operation has ended");
+        }
+        Some(Operation::Requested(_)) | None => {
+            meeting.operations.insert(number, Operation::Requested(token));
+        }
     }
 }
 
@@ -201,8 +214,9 @@ pub(super) fn leave(shared: &Arc<Shared>, request: &Request<'_>, _reply: &mut Re
     };
     let mut meeting = lock(&shared.collective);
     let number = meeting.current(request)?;
-    meeting.brought.remove(&number);
-    meeting.ended.insert(number, ended);
+    let before = meeting.operations.insert(number, Operation::Ended(ended));
+    drop(meeting);
+    drop(before);
     shared.met.notify_all();
     Ok(())
 }

@@ -82,14 +82,20 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Meeting {
     pub(super) next: u64,
-    /// What this process has brought, before it was asked.
-    pub(super) brought: BTreeMap<u64, Vec<u8>>,
-    /// Who asks for what this process has not brought yet.
-    pub(super) asked: BTreeMap<u64, Deferred>,
-    /// What all have brought, or why they have not.
-    pub(super) ended: BTreeMap<u64, std::result::Result<Bytes, String>>,
+    /// The operations under way: at most the one before `next`, and `next`.
+    pub(super) operations: BTreeMap<u64, Operation>,
     /// Why there are no collective operations any more: process 0 has gone.
     pub(super) lost: Option<String>,
+}
+
+/// State of a collective operation at this process.
+pub(super) enum Operation {
+    /// This process takes part with these bytes; the request of process 0 has not arrived.
+    Brought(Vec<u8>),
+    /// Process 0 waits for the bytes of this process, which does not take part yet.
+    Requested(Deferred),
+    /// The bytes of all processes, or why the operation failed.
+    Ended(std::result::Result<Bytes, String>),
 }
 
 static LAYER: Mutex<Option<Arc<Layer>>> = Mutex::new(None);

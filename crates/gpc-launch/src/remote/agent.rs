@@ -128,6 +128,10 @@ impl Agent {
             place: place().map_err(system("find out which machine this is"))?,
         };
         self.above.queue_line(&Answer::Started(here).to_string())?;
+        // Written before the others are started: the agent above expects it within its limit. Ends: the session does.
+        while !self.above.unsent.is_empty() {
+            self.wait()?;
+        }
         let exe = this_program().map_err(system("find this program"))?;
         // As for the root.
         let _ = provide_files(4 * task.fan_out.get() as usize);
