@@ -21,7 +21,7 @@ use super::front::Front;
 use super::functions::Functions;
 use super::mailbox::Mailbox;
 use super::memory::Memory;
-use super::side::Side;
+use super::shared_state::SharedState;
 use super::trust::Trust;
 use super::users::Users;
 use super::{LinkKind, Listener, Peers, Wait, same_host};
@@ -363,7 +363,7 @@ impl Builder {
         let mailbox = Arc::new(mailbox);
         let (executors, begun) = (ExecutorNames(executors), clock::begin());
         let auto_tree = Arc::new(AutoTree::new((costs, hosts), id, address.as_ref(), &peers));
-        let side = Arc::new_cyclic(|this| Side {
+        let shared = Arc::new_cyclic(|this| SharedState {
             this: this.clone(),
             id,
             limits,
@@ -388,18 +388,18 @@ impl Builder {
         let strictness = trust.strictness();
         let peering = Peering::new(identity, trust.crypto(job)?, strictness, peers);
         let mut connections = Connections::new(peering, registry, listeners, local, memory)?;
-        connections.traffic.metrics = side.metrics.clone();
+        connections.traffic.metrics = shared.metrics.clone();
         if let Some(network) = host {
-            let wake = side.mailbox.clone();
+            let wake = shared.mailbox.clone();
             let wake = Box::new(move || wake.notify());
             connections.accepting.host = Some(Inbound::start(id, network, config.incarnation, wake)?);
         }
-        let executor = Executor::new(&side, &workers, polled)?;
+        let executor = Executor::new(&shared, &workers, polled)?;
         // The class of the recorder's function, which runs on the event loop.
         config.executors.push(1);
         let node = chain::Node::new(config);
-        let front = Front { address, side: side.clone() };
-        let parts = Parts { poll, node, connections, side, executor, slots, wait, trims: !polled };
+        let front = Front { address, shared: shared.clone() };
+        let parts = Parts { poll, node, connections, shared, executor, slots, wait, trims: !polled };
         Ok((front, EventLoop::new(parts)?))
     }
 }

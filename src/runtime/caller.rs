@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_caller_of_a_function_has_the_rest_of_its_time_limit() {
         let node = Node::builder(3).polled().unwrap();
-        let host = || node.event_loop().side.this.clone();
+        let host = || node.event_loop().shared.this.clone();
         let second = Duration::from_secs(1);
         assert_eq!(Caller::new(host()).left(), None);
         let left = Caller::until(host(), 60 * second).left().expect("its function has a limit");

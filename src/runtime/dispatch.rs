@@ -13,8 +13,8 @@ use super::connection::{LARGE_IO, MESSAGES_MAX, Progress, READ_BUDGET, broken};
 use super::event_loop::EventLoop;
 use super::loop_state::UNBOUNDED;
 use super::request::Request;
+use super::shared_state::SharedState;
 use super::short_jobs::ShortSource;
-use super::side::Side;
 use crate::branch_hint::{likely, unlikely};
 use crate::chain::{
     self, CallOrigin, ChildRequest, FastResponse, FastResult, FastSlot, FastStart, Input, RootReply, Start,
@@ -30,13 +30,13 @@ use crate::wire::{CallContext, CallId, Message, Reason};
 /// The properties of the node that an inbox needs.
 struct PeerContext<'a> {
     node: &'a chain::Node,
-    side: &'a Side,
+    shared: &'a SharedState,
     peer: Option<Id>,
 }
 
 impl Context for PeerContext<'_> {
     fn tree(&self, id: u64) -> Option<Tree> {
-        self.side.functions.tree_by_id(id)
+        self.shared.functions.tree_by_id(id)
     }
 
     fn awaits(&self, call: CallId) -> bool {
@@ -48,15 +48,15 @@ impl Context for PeerContext<'_> {
     }
 
     fn streams(&self, func: u64) -> bool {
-        self.side.functions.streams(func)
+        self.shared.functions.streams(func)
     }
 
     fn merging(&self, callback: u64) -> Merging {
-        self.side.functions.merging(callback)
+        self.shared.functions.merging(callback)
     }
 
     fn classes(&self, func: u64, callback: Option<u64>) -> Classes {
-        self.side.executors.classes(&self.side.functions, func, callback)
+        self.shared.executors.classes(&self.shared.functions, func, callback)
     }
 
     fn passes_on(&self, call: CallId) -> bool {
@@ -158,21 +158,21 @@ impl EventLoop {
     /// Processes bytes on the general path. `heard` is whether they count as a heartbeat.
     #[inline(never)]
     pub(super) fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
-        let EventLoop { node, side, connections, .. } = self;
+        let EventLoop { node, shared, connections, .. } = self;
         let Some(connection) = connections.links.table.get_mut(key) else { return Ok(()) };
         let peer = match connection.link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
         connection.link.has_heartbeat |= heard;
-        let fed = connection.feed(bytes, &PeerContext { node, side, peer }, &mut connections.events);
+        let fed = connection.feed(bytes, &PeerContext { node, shared, peer }, &mut connections.events);
         self.deliver_messages(key);
         fed
     }
 
     /// Passes the messages of a link to the chain.
     fn deliver_messages(&mut self, key: LinkKey) {
-        self.connections.handle_events(self.clock.time(), &self.side.functions, key);
+        self.connections.handle_events(self.clock.time(), &self.shared.functions, key);
         self.deliver_arrivals();
     }
 
@@ -203,7 +203,7 @@ impl EventLoop {
         request: &ShortRequest<'_>,
         frame: &[u8],
     ) -> Option<()> {
-        let EventLoop { node, executor, clock, side, short, .. } = self;
+        let EventLoop { node, executor, clock, shared, short, .. } = self;
         let entry = executor.inline_entry(request.plan.func()).filter(|_| short.waiting.is_empty());
         let Some(entry) = entry else { return self.request_outside((key, peer), request.plan.func(), frame) };
         let of = &request.particulars;
@@ -212,7 +212,7 @@ impl EventLoop {
             FastStart::Leaf => {
                 let (ids, own) = node.leaf_room()?;
                 let context = CallContext::default();
-                let request = Request::short(&**side, Some(peer), (&request.plan, of), (ids, &context));
+                let request = Request::short(&**shared, Some(peer), (&request.plan, of), (ids, &context));
                 let result = entry.answer(&request, own);
                 drop(context);
                 self.answer_alone(key, of.call, result)
@@ -257,11 +257,11 @@ impl EventLoop {
     /// Executes a request, and forwards it to the children.
     #[inline(never)]
     fn run_with_children(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
-        let EventLoop { node, executor, side, .. } = self;
+        let EventLoop { node, executor, shared, .. } = self;
         let of = &request.particulars;
         let (ids, own) = node.reply_room()?;
         let context = CallContext::default();
-        let request = Request::short(&**side, Some(peer), (&request.plan, of), (ids, &context));
+        let request = Request::short(&**shared, Some(peer), (&request.plan, of), (ids, &context));
         let result = executor.last_used()?.answer(&request, own);
         drop(context);
         self.ran_with_children((key, peer), of, result)
@@ -355,7 +355,7 @@ impl EventLoop {
 
     fn start_on_fast_path(&mut self, ticket: u64, start: &Start) -> bool {
         let Some(data) = start.data.as_bytes() else { return false };
-        let EventLoop { node, executor, clock, side, calls, .. } = self;
+        let EventLoop { node, executor, clock, shared, calls, .. } = self;
         let Some(entry) = executor.inline_entry(start.func) else { return false };
         let mut room = calls.key_buffer.take().unwrap_or_default();
         let short = start.short(node.next_name(), &data, &mut room);
@@ -368,7 +368,7 @@ impl EventLoop {
         let result = match node.reply_room() {
             Some((ids, own)) if !start.watch => {
                 let context = CallContext::default();
-                entry.answer(&Request::short(&**side, None, (&request.plan, of), (ids, &context)), own)
+                entry.answer(&Request::short(&**shared, None, (&request.plan, of), (ids, &context)), own)
             }
             _ => Ok(()),
         };

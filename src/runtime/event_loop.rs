@@ -24,8 +24,8 @@ use super::executor::Executor;
 use super::loop_state::{Idle, OwnCalls, Polling, Turn, UNBOUNDED};
 use super::mailbox::{Mailbox, Slots};
 use super::readiness::Readiness;
+use super::shared_state::SharedState;
 use super::short_jobs::ShortJobs;
-use super::side::Side;
 use super::wait::Wait;
 use crate::branch_hint::{likely, unlikely};
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
@@ -76,7 +76,7 @@ pub(super) struct EventLoop {
     pub(super) node: Node,
     pub(super) connections: Connections,
     /// State shared with callers and functions.
-    pub(super) side: Arc<Side>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) executor: Executor,
     pub(super) short: ShortJobs,
     pub(super) mailbox: Arc<Mailbox>,
@@ -99,7 +99,7 @@ pub(super) struct Parts {
     pub(super) poll: Poll,
     pub(super) node: Node,
     pub(super) connections: Connections,
-    pub(super) side: Arc<Side>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) executor: Executor,
     pub(super) slots: Slots,
     pub(super) wait: Wait,
@@ -108,8 +108,8 @@ pub(super) struct Parts {
 
 impl EventLoop {
     pub(super) fn new(parts: Parts) -> io::Result<EventLoop> {
-        let Parts { poll, node, connections, side, executor, slots, wait, trims } = parts;
-        let (mailbox, clock) = (side.mailbox.clone(), Clock::since(side.begun));
+        let Parts { poll, node, connections, shared, executor, slots, wait, trims } = parts;
+        let (mailbox, clock) = (shared.mailbox.clone(), Clock::since(shared.begun));
         let alarm = Alarm::new(poll.registry())?;
         Ok(EventLoop {
             poll,
@@ -117,7 +117,7 @@ impl EventLoop {
             alarm,
             node,
             connections,
-            side,
+            shared,
             executor,
             short: ShortJobs::default(),
             mailbox,

@@ -18,7 +18,7 @@ use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::run::{LazyRun, Run};
-use super::side::Side;
+use super::shared_state::SharedState;
 use super::stream::{resume, take};
 use crate::branch_hint::unlikely;
 use crate::chain::{Input, Job, JobResult, Work};
@@ -26,7 +26,7 @@ use crate::wire::{CallId, CauseKind, Reason};
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
-    side: Arc<Side>,
+    shared: Arc<SharedState>,
     used: UsedFunctions,
     /// By class: the default workers, then those of the named executors.
     workers: Vec<Workers>,
@@ -130,10 +130,14 @@ pub(super) struct WorkerJob {
 impl Executor {
     /// Creates an executor with this number of threads of each class. If `on_driving_thread` is set, functions of the
     /// default class run on the thread that drives the node.
-    pub(super) fn new(side: &Arc<Side>, workers: &[usize], on_driving_thread: bool) -> io::Result<Executor> {
+    pub(super) fn new(
+        shared: &Arc<SharedState>,
+        workers: &[usize],
+        on_driving_thread: bool,
+    ) -> io::Result<Executor> {
         let workers = workers.iter().zip(0..).map(|(workers, class)| match (class, workers) {
             (0, _) if on_driving_thread => Ok(Workers::DrivingThread),
-            (0, 2..) => pool(side, *workers),
+            (0, 2..) => pool(shared, *workers),
             (class, workers) => {
                 Ok(Workers::Threads { class, count: *workers, started: 0, jobs: unbounded() })
             }
@@ -141,7 +145,7 @@ impl Executor {
         let workers = workers.collect::<io::Result<Vec<Workers>>>()?;
         let leads = !matches!(workers.first(), Some(Workers::DrivingThread));
         let used = UsedFunctions::default();
-        Ok(Executor { side: side.clone(), used, workers, leader_job: None, leads, runs: HashMap::new() })
+        Ok(Executor { shared: shared.clone(), used, workers, leader_job: None, leads, runs: HashMap::new() })
     }
 
     /// Returns the function of a handle if it qualifies for the fast path: it runs on this thread, and its reply is
@@ -149,7 +153,7 @@ impl Executor {
     #[inline(always)]
     pub(super) fn inline_entry(&mut self, handle: u64) -> Option<&Entry> {
         let on_driving_thread = matches!(self.workers.first(), Some(Workers::DrivingThread));
-        let entry = self.used.get(&self.side.functions, handle)?;
+        let entry = self.used.get(&self.shared.functions, handle)?;
         let inline = match entry.inline {
             Inline::OnDrivingThread => on_driving_thread,
             Inline::Always => true,
@@ -168,7 +172,7 @@ impl Executor {
     /// Whether the leading thread runs this function outside the loop, for a short request behind `waiting` others.
     pub(super) fn runs_outside_loop(&mut self, handle: u64, waiting: usize) -> bool {
         let may_lead = self.may_lead(waiting);
-        let entry = self.used.get(&self.side.functions, handle);
+        let entry = self.used.get(&self.shared.functions, handle);
         may_lead
             && entry.is_some_and(|entry| entry.inline == Inline::OnDrivingThread)
             && self.used.runs_on_leader()
@@ -176,7 +180,7 @@ impl Executor {
 
     /// Returns the function of a handle for a run outside the loop.
     pub(super) fn take_leader_function(&mut self, handle: u64) -> Option<Entry> {
-        let entry = self.used.get(&self.side.functions, handle).cloned();
+        let entry = self.used.get(&self.shared.functions, handle).cloned();
         self.used.leader_index = self.used.last;
         entry
     }
@@ -261,13 +265,13 @@ impl Executor {
     /// Runs a job, or passes it to a worker. Returns the result if there is one at once.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         let may_lead = self.may_lead(0);
-        let Executor { side, used, workers, leader_job, runs, .. } = self;
+        let Executor { shared, used, workers, leader_job, runs, .. } = self;
         // Makes this function the last used one.
-        let _ = used.get(&side.functions, handle(&job));
+        let _ = used.get(&shared.functions, handle(&job));
         let runs_outside_loop = may_lead && used.runs_on_leader();
-        let entry = used.entry(&side.functions, handle(&job));
+        let entry = used.entry(&shared.functions, handle(&job));
         let class = match &entry {
-            Ok(entry) => match side.executors.class(&entry.placement) {
+            Ok(entry) => match shared.executors.class(&entry.placement) {
                 Some(class) => class,
                 None => return Some(executor_missing(&entry.placement, &job)),
             },
@@ -285,7 +289,7 @@ impl Executor {
             Some(Workers::Threads { class, count, started, jobs }) if !inline => {
                 let call = job.call;
                 if *started < *count {
-                    match start_worker(side.clone(), *class, *started, jobs.1.clone()) {
+                    match start_worker(shared.clone(), *class, *started, jobs.1.clone()) {
                         Ok(()) => *started += 1,
                         Err(error) if *started == 0 => {
                             return Some(failed(
@@ -307,15 +311,15 @@ impl Executor {
             }
             #[cfg(feature = "rayon")]
             Some(Workers::Pool(pool)) if !inline => {
-                let (side, run) = (side.clone(), Arc::<Run>::default());
+                let (shared, run) = (shared.clone(), Arc::<Run>::default());
                 runs.insert(job.call, run.clone());
-                pool.spawn(move || side.mailbox.result(on_worker(&side, 0, WorkerJob { job, run })));
+                pool.spawn(move || shared.mailbox.result(on_worker(&shared, 0, WorkerJob { job, run })));
                 None
             }
             _ => {
                 let (call, existing) = (job.call, runs.get(&job.call).cloned());
                 let run = LazyRun::new(existing, may_defer(&job));
-                let input = finish(entry, side, job, &run);
+                let input = finish(entry, shared, job, &run);
                 match (run.into_deferred(), &input) {
                     (Some(run), Input::Ran { result: JobResult::Deferred, .. }) => {
                         drop(runs.insert(call, run))
@@ -362,26 +366,31 @@ fn executor_missing(placement: &Placement, job: &Job) -> Input {
 }
 
 /// Starts one more thread of a class.
-fn start_worker(side: Arc<Side>, class: u8, index: usize, jobs: Receiver<WorkerJob>) -> io::Result<()> {
-    let name = match usize::from(class).checked_sub(1).and_then(|place| side.executors.0.get(place)) {
-        Some(name) => format!("gpc-{}-{name}-{index}", side.id),
-        None => format!("gpc-{}-worker", side.id),
+fn start_worker(
+    shared: Arc<SharedState>,
+    class: u8,
+    index: usize,
+    jobs: Receiver<WorkerJob>,
+) -> io::Result<()> {
+    let name = match usize::from(class).checked_sub(1).and_then(|place| shared.executors.0.get(place)) {
+        Some(name) => format!("gpc-{}-{name}-{index}", shared.id),
+        None => format!("gpc-{}-worker", shared.id),
     };
     // The channel ends when the executor, which holds its sender, is dropped.
-    let work = move || jobs.iter().for_each(|job| side.mailbox.result(on_worker(&side, class, job)));
+    let work = move || jobs.iter().for_each(|job| shared.mailbox.result(on_worker(&shared, class, job)));
     thread::Builder::new().name(name).spawn(work).map(drop)
 }
 
 #[cfg(feature = "rayon")]
-fn pool(side: &Side, workers: usize) -> io::Result<Workers> {
-    let me = side.id;
+fn pool(shared: &SharedState, workers: usize) -> io::Result<Workers> {
+    let me = shared.id;
     let name = move |index| format!("gpc-{me}-worker-{index}");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(name).build();
     pool.map(Workers::Pool).map_err(io::Error::other)
 }
 
 #[cfg(not(feature = "rayon"))]
-fn pool(_: &Side, workers: usize) -> io::Result<Workers> {
+fn pool(_: &SharedState, workers: usize) -> io::Result<Workers> {
     let message = format!("{workers} workers need the crate's feature `rayon`");
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
@@ -400,27 +409,37 @@ fn may_defer(job: &Job) -> bool {
 }
 
 /// Runs the function of a job to its end, on a worker of a class.
-pub(super) fn on_worker(side: &Arc<Side>, class: u8, WorkerJob { job, run }: WorkerJob) -> Input {
+pub(super) fn on_worker(shared: &Arc<SharedState>, class: u8, WorkerJob { job, run }: WorkerJob) -> Input {
     let (call, number) = (job.call, handle(&job));
-    let entry = side.functions.entry(number);
+    let entry = shared.functions.entry(number);
     let name = entry.as_ref().ok().map(|entry| entry.name.clone());
     let run = LazyRun::new(Some(run), may_defer(&job));
-    deadlock_check::as_function(side.clone(), class, call, name, || {
-        finish(entry.as_ref().map_err(Clone::clone), side, job, &run)
+    deadlock_check::as_function(shared.clone(), class, call, name, || {
+        finish(entry.as_ref().map_err(Clone::clone), shared, job, &run)
     })
 }
 
 /// Runs the function of a job to its end.
-fn finish(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, job: Job, run: &LazyRun) -> Input {
+fn finish(
+    entry: Result<&Entry, FunctionsError>,
+    shared: &Arc<SharedState>,
+    job: Job,
+    run: &LazyRun,
+) -> Input {
     let call = job.call;
-    let result = match result(entry, side, job, run) {
+    let result = match result(entry, shared, job, run) {
         JobResult::Replied(_) if run.is_deferred() => JobResult::Deferred,
         result => result,
     };
     Input::Ran { call, result }
 }
 
-fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job, run: &LazyRun) -> JobResult {
+fn result(
+    entry: Result<&Entry, FunctionsError>,
+    shared: &Arc<SharedState>,
+    mut job: Job,
+    run: &LazyRun,
+) -> JobResult {
     let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return JobResult::Refused(function_error::not_run(&error)),
@@ -428,7 +447,7 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
     // Data are absent only in a call with a streaming func.
     let data = job.request.data.as_bytes().unwrap_or_default();
     let work = std::mem::replace(&mut job.work, Work::Func);
-    let request = Request::of_job(&**side, &job, &data, run);
+    let request = Request::of_job(&**shared, &job, &data, run);
     let _entered = entry.span(&request).entered();
     match work {
         Work::Func if entry.streams() => {
@@ -437,7 +456,7 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
             take(begun, &request, &job.request.data)
         }
         Work::More(taken) => take(resume(taken), &request, &job.request.data),
-        Work::Func => entry.execute(&request, || Deferred::new(job.call, &side.mailbox, run.defer())),
+        Work::Func => entry.execute(&request, || Deferred::new(job.call, &shared.mailbox, run.defer())),
         Work::Callback { from, child, own } => {
             let (header, data) = (child.header.as_slice(), child.data.as_slice());
             entry.merge(&request, &ChildReply { from, header: &header, data: &data }, own)

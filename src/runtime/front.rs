@@ -5,13 +5,13 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::command::Command;
-use super::side::Side;
+use super::shared_state::SharedState;
 use super::{Address, MembershipError, Peer};
 
 /// The part of both kinds of node that applications use.
 pub(super) struct Front {
     pub(super) address: Option<Address>,
-    pub(super) side: Arc<Side>,
+    pub(super) shared: Arc<SharedState>,
 }
 
 impl Front {
@@ -24,6 +24,6 @@ impl Front {
     }
 
     pub(super) fn is_other(&self, id: Id) -> Result<(), MembershipError> {
-        if id == self.side.id { Err(MembershipError::Own(id)) } else { Ok(()) }
+        if id == self.shared.id { Err(MembershipError::Own(id)) } else { Ok(()) }
     }
 }

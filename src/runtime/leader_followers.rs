@@ -19,7 +19,7 @@ use super::event_loop::EventLoop;
 use super::executor::on_worker;
 use super::guard::{Guarded, Timer};
 use super::leader_jobs::{LeaderJob, LeaderResult};
-use super::side::Side;
+use super::shared_state::SharedState;
 
 /// How long a loop may be without a thread while its leader runs a function. Where 64 processes share two cores, a
 /// process that lost its core waits one or two milliseconds for it. With a limit of one millisecond, calls took half as
@@ -36,7 +36,7 @@ const TAKEN_OVER: u8 = 2;
 /// The event loop of a node, and the threads that may drive it.
 pub(super) struct LeaderFollowers {
     id: Id,
-    side: Arc<Side>,
+    shared: Arc<SharedState>,
     /// `None` once the node has ended.
     event_loop: Mutex<Option<EventLoop>>,
     state: AtomicU8,
@@ -61,10 +61,10 @@ struct Threads {
 }
 
 impl LeaderFollowers {
-    pub(super) fn new(id: Id, side: Arc<Side>, event_loop: EventLoop) -> Arc<LeaderFollowers> {
+    pub(super) fn new(id: Id, shared: Arc<SharedState>, event_loop: EventLoop) -> Arc<LeaderFollowers> {
         Arc::new(LeaderFollowers {
             id,
-            side,
+            shared,
             event_loop: Mutex::new(Some(event_loop)),
             state: AtomicU8::new(IN_LOOP),
             has_overrun: AtomicBool::new(false),
@@ -162,7 +162,7 @@ impl LeaderFollowers {
                         }
                         continue;
                     }
-                    self.side.mailbox.result(ran.into_input());
+                    self.shared.mailbox.result(ran.into_input());
                     break;
                 }
                 ended => {
@@ -182,8 +182,8 @@ impl LeaderFollowers {
             self.take_over();
         }
         deadlock_check::with_released_loop(self.clone(), || match job {
-            LeaderJob::Job(job) => LeaderResult::Job(on_worker(&self.side, 0, job)),
-            LeaderJob::Short(job, own) => LeaderResult::Short(job.run(&self.side, own)),
+            LeaderJob::Job(job) => LeaderResult::Job(on_worker(&self.shared, 0, job)),
+            LeaderJob::Short(job, own) => LeaderResult::Short(job.run(&self.shared, own)),
         })
     }
 

@@ -8,7 +8,7 @@ use super::polled::PolledNode;
 
 impl Front {
     pub(super) fn metrics(&self) -> Metrics {
-        self.side.gathered()
+        self.shared.gathered()
     }
 }
 

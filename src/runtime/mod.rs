@@ -85,10 +85,10 @@ mod ring_polling;
 mod row;
 mod run;
 mod same_host;
+mod shared_state;
 mod short_jobs;
 mod short_requests;
 mod shortage;
-mod side;
 #[cfg(feature = "snapshot")]
 mod snapshot;
 mod status_table;

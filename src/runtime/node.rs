@@ -48,7 +48,7 @@ impl Builder {
     /// The system's: no descriptors, no threads, a listener that cannot be used.
     pub fn start(self) -> io::Result<Node> {
         let (front, event_loop) = self.build(false, COMMANDS)?;
-        let lead = LeaderFollowers::new(front.side.id, front.side.clone(), event_loop);
+        let lead = LeaderFollowers::new(front.shared.id, front.shared.clone(), event_loop);
         lead.start()?;
         Ok(Node { front, lead: Some(lead) })
     }
@@ -71,7 +71,7 @@ impl Builder {
     pub fn serve(self, control_link: UnixStream) -> io::Result<()> {
         let (front, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
         event_loop.end_with_control_link(control_link)?;
-        LeaderFollowers::new(front.side.id, front.side, event_loop).serve()
+        LeaderFollowers::new(front.shared.id, front.shared, event_loop).serve()
     }
 }
 
@@ -133,7 +133,7 @@ impl Node {
 
     /// The node's id.
     pub fn id(&self) -> Id {
-        self.front.side.id
+        self.front.shared.id
     }
 
     /// The address at which it listens, if it does.
@@ -143,7 +143,7 @@ impl Node {
 
     /// The functions that it knows; more may be registered at any time.
     pub fn functions(&self) -> &Functions {
-        &self.front.side.functions
+        &self.front.shared.functions
     }
 
     /// Starts a call: see [`Caller::call`]. The handle waits for it.
@@ -151,12 +151,12 @@ impl Node {
     /// # Errors
     /// As for [`Caller::call`].
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        caller::start(&*self.front.side, call, None, CALL_BLOCKS_MAX)
+        caller::start(&*self.front.shared, call, None, CALL_BLOCKS_MAX)
     }
 
     /// Returns a handle that makes calls from other threads, and without a reference to the node.
     pub fn caller(&self) -> Caller {
-        Caller::new(self.front.side.this.clone())
+        Caller::new(self.front.shared.this.clone())
     }
 
     /// Sets the address of a peer, while the node runs: from now on calls reach the peer there. A call sees every
@@ -194,7 +194,7 @@ impl Node {
     /// ```
     pub fn learn(&self, peer: Peer) -> Result<(), MembershipError> {
         let command = self.front.learns(peer)?;
-        Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
+        Ok(self.front.shared.mailbox.command(command, CHANGE_LIMIT)?)
     }
 
     /// [Learns](Self::learn) many peers at once: all are known before any call that is started afterwards.
@@ -204,7 +204,7 @@ impl Node {
     pub fn learn_all(&self, peers: impl IntoIterator<Item = Peer>) -> Result<(), MembershipError> {
         let peers: Vec<Peer> = peers.into_iter().collect();
         peers.iter().try_for_each(|peer| self.front.is_other(peer.id))?;
-        Ok(self.front.side.mailbox.command(Command::LearnAll(peers), CHANGE_LIMIT)?)
+        Ok(self.front.shared.mailbox.command(Command::LearnAll(peers), CHANGE_LIMIT)?)
     }
 
     /// Removes the address of a peer, and closes the link with it in order: the peer is notified, and keeps running.
@@ -217,7 +217,7 @@ impl Node {
     /// As for [`learn`](Self::learn).
     pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
         let command = self.front.forgets(id)?;
-        Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
+        Ok(self.front.shared.mailbox.command(command, CHANGE_LIMIT)?)
     }
 
     /// [Learns](Self::learn) a peer, and makes every id that this node knows learn it: by a partial call, whose handle
@@ -275,7 +275,7 @@ impl Node {
             return Err(CallError::Deadlock(Deadlock::Driver));
         }
         let (answer, members) = channel();
-        self.front.side.mailbox.command(Command::Members { answer }, CHANGE_LIMIT).map_err(|unsent| {
+        self.front.shared.mailbox.command(Command::Members { answer }, CHANGE_LIMIT).map_err(|unsent| {
             match unsent {
                 CommandError::Full => CallError::Busy,
                 CommandError::Ended => CallError::Ended,
@@ -295,7 +295,7 @@ impl Node {
     /// [`MembershipError::Busy`], after five seconds, and [`MembershipError::Ended`].
     pub fn events(&self) -> Result<Events, MembershipError> {
         let (events, listener) = Events::new();
-        self.front.side.mailbox.command(Command::Listen(listener), CHANGE_LIMIT)?;
+        self.front.shared.mailbox.command(Command::Listen(listener), CHANGE_LIMIT)?;
         Ok(events)
     }
 
@@ -323,7 +323,7 @@ impl Node {
         let begun = Instant::now();
         // Terminates: the time limit passes.
         while let Some(pause) =
-            wait.next_pause(wait.try_remote(&self.front.side.mailbox, begun.elapsed()), begun.elapsed())?
+            wait.next_pause(wait.try_remote(&self.front.shared.mailbox, begun.elapsed()), begun.elapsed())?
         {
             thread::sleep(pause);
         }
@@ -336,10 +336,10 @@ impl Node {
 
     fn end(&mut self, limit: Duration) {
         let Some(lead) = self.lead.take() else { return };
-        if self.front.side.mailbox.waiters.is_driver() {
+        if self.front.shared.mailbox.waiters.is_driver() {
             // Dropped by an inline function or a continuation of its own: the node ends after this turn, unawaited.
-            let side = self.front.side.clone();
-            let ask = move |room| side.mailbox.command(Command::Shutdown { limit }, room);
+            let shared = self.front.shared.clone();
+            let ask = move |room| shared.mailbox.command(Command::Shutdown { limit }, room);
             if ask(Duration::ZERO) == Err(CommandError::Full) {
                 // Terminates: the loop frees a place, or ends by itself.
                 let asking = move || while ask(COMMAND_LIMIT) == Err(CommandError::Full) {};
@@ -351,7 +351,7 @@ impl Node {
         }
         deadlock_check::hand_over();
         // A loop that frees no place cannot be waited for. One that has ended accepts no command.
-        while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT)
+        while self.front.shared.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT)
             == Err(CommandError::Full)
         {}
         lead.wait_for_end();
@@ -366,6 +366,6 @@ impl Drop for Node {
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Node({})", self.front.side.id)
+        write!(f, "Node({})", self.front.shared.id)
     }
 }

@@ -105,7 +105,7 @@ impl PolledNode {
 
     /// The node's id.
     pub fn id(&self) -> Id {
-        self.front.side.id
+        self.front.shared.id
     }
 
     /// The address at which it listens, if it does.
@@ -118,16 +118,16 @@ impl PolledNode {
     /// # Errors
     /// An invalid call, before anything is sent; [`CallError::Busy`] at once if 4096 calls wait to be started.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        let (start, plan) = self.front.side.prepare(call, None)?;
+        let (start, plan) = self.front.shared.prepare(call, None)?;
         let mut started = self.started.borrow_mut();
         if started.len() + self.event_loop.starting() >= COMMANDS {
             return Err(CallError::Busy);
         }
-        let (handle, command) = CallHandle::of(&self.front.side.mailbox, start, plan, true);
+        let (handle, command) = CallHandle::of(&self.front.shared.mailbox, start, plan, true);
         started.push_back(command);
         if self.event_loop.polling.is_armed {
             // The next wait for the descriptor must see that there is work.
-            self.front.side.mailbox.wake();
+            self.front.shared.mailbox.wake();
         }
         Ok(handle)
     }
@@ -202,7 +202,7 @@ impl PolledNode {
         started.push_back(command);
         if self.event_loop.polling.is_armed {
             // The next wait for the descriptor must see that there is work.
-            self.front.side.mailbox.wake();
+            self.front.shared.mailbox.wake();
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl PolledNode {
     /// Returns a handle that makes calls from other threads and from functions. The thread that drives the node waits
     /// for a call with [`wait`](Self::wait).
     pub fn caller(&self) -> Caller {
-        Caller::new(self.front.side.this.clone())
+        Caller::new(self.front.shared.this.clone())
     }
 
     /// Does all pending work; if there is none, waits for some up to `limit`. Returns the number of items: messages
@@ -245,7 +245,7 @@ impl PolledNode {
         if unlikely(self.pauses) {
             self.end_pause();
         }
-        self.front.side.mailbox.waiters.drive();
+        self.front.shared.mailbox.waiters.drive();
         deadlock_check::as_driver(|| self.event_loop.turn(limit, budget))
     }
 
@@ -391,7 +391,7 @@ impl PolledNode {
     /// The system's, of the poll itself.
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
         // Queued after earlier commands; every turn frees a place.
-        while self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO)
+        while self.front.shared.mailbox.command(Command::Shutdown { limit }, Duration::ZERO)
             == Err(CommandError::Full)
         {
             self.progress(Duration::ZERO)?;
@@ -454,6 +454,6 @@ impl AsRawFd for PolledNode {
 
 impl fmt::Debug for PolledNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PolledNode({})", self.front.side.id)
+        write!(f, "PolledNode({})", self.front.shared.id)
     }
 }

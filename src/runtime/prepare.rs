@@ -10,7 +10,7 @@ use super::call::{Call, CallTree};
 use super::call_error::CallError;
 use super::handles::CallbackHandle;
 use super::plan::Plan;
-use super::side::Side;
+use super::shared_state::SharedState;
 use super::trace::Traced;
 use crate::chain::Start;
 use crate::wire::frame::HEADER_MAX;
@@ -22,7 +22,7 @@ static NOTHING: Bytes = Bytes::new();
 /// Default time limit of a call: long enough for work, short enough that no user takes it for a hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-impl Side {
+impl SharedState {
     /// Checks a call; `left` is its time limit if it sets none.
     pub(super) fn prepare(
         &self,
@@ -197,7 +197,7 @@ mod tests {
     fn a_call_has_its_own_limit_or_the_rest_of_its_functions_or_a_minute() {
         let (node, func) = node();
         let seconds = Duration::from_secs;
-        let limit = |call: Call, left| node.event_loop().side.prepare(call, left).unwrap().0.limit;
+        let limit = |call: Call, left| node.event_loop().shared.prepare(call, left).unwrap().0.limit;
         let call = || Call::new(func).ids([0]);
         assert_eq!(limit(call(), None), LIMIT);
         assert_eq!(limit(call(), Some(seconds(7))), seconds(7));
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_header_has_a_limit_and_a_watching_caller_is_not_listed() {
         let (node, func) = node();
-        let prepared = |call| node.event_loop().side.prepare(call, None);
+        let prepared = |call| node.event_loop().shared.prepare(call, None);
         let header = |bytes: usize| prepared(Call::new(func).ids([0]).header(vec![0; bytes])).map(drop);
         assert_eq!(
             (header(HEADER_MAX), header(HEADER_MAX + 1)),
@@ -228,14 +228,14 @@ mod tests {
     fn a_call_knows_the_workers_of_its_functions() {
         let (node, func) = node();
         let io = node.functions_at("io");
-        assert_eq!(node.event_loop().side.prepare(Call::new(func).ids([0]), None).unwrap().1.workers, 1);
-        assert_eq!(node.event_loop().side.prepare(Call::new(io).ids([0]), None).unwrap().1.workers, 2);
+        assert_eq!(node.event_loop().shared.prepare(Call::new(func).ids([0]), None).unwrap().1.workers, 1);
+        assert_eq!(node.event_loop().shared.prepare(Call::new(io).ids([0]), None).unwrap().1.workers, 2);
     }
 
     impl PolledNode {
         /// Registers a func that is placed on an executor.
         fn functions_at(&self, name: &'static str) -> FuncHandle {
-            let functions = self.event_loop().side.functions.at(Placement::Executor(name.into()));
+            let functions = self.event_loop().shared.functions.at(Placement::Executor(name.into()));
             functions.func(name, |_, _| Ok(())).unwrap()
         }
     }

@@ -50,7 +50,7 @@ impl Node {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn recorder(&self) -> Option<Recording> {
-        ask(&self.front().side.mailbox)
+        ask(&self.front().shared.mailbox)
     }
 }
 
@@ -71,14 +71,14 @@ impl Caller {
 impl EventLoop {
     pub(super) fn progress(&self, ticket: u64) -> Option<Progress> {
         let mut progress = self.node.progress(ticket, self.clock.reading())?;
-        progress.call.func_name = self.side.functions.name(progress.call.func);
+        progress.call.func_name = self.shared.functions.name(progress.call.func);
         Some(progress)
     }
 
     pub(super) fn recording(&self) -> Recording {
         let mut recording = self.node.recording(self.clock.reading());
         for call in &mut recording.calls {
-            call.func_name = self.side.functions.name(call.func);
+            call.func_name = self.shared.functions.name(call.func);
         }
         recording
     }

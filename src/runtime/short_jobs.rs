@@ -16,7 +16,7 @@ use super::deadlock_check;
 use super::functions::Entry;
 use super::request::Request;
 use super::run::Run;
-use super::side::Side;
+use super::shared_state::SharedState;
 use crate::chain::{CallOrigin, Input, JobResult, Reply, Start, Time};
 use crate::link::peering::LinkKey;
 use crate::wire::short::{self, KeyBuffer, ShortRequest};
@@ -101,18 +101,18 @@ impl ShortSource {
 
 impl ShortJob {
     /// Runs the function.
-    pub(super) fn run(self: Arc<ShortJob>, side: &Arc<Side>, mut own: Reply) -> ShortRan {
+    pub(super) fn run(self: Arc<ShortJob>, shared: &Arc<SharedState>, mut own: Reply) -> ShortRan {
         let (mut room, context) = (KeyBuffer::default(), CallContext::default());
         let parent = match self.source.origin() {
             CallOrigin::Parent(parent) => Some(parent),
             CallOrigin::Application { .. } => None,
         };
         let name = Some(self.entry.name.clone());
-        let result = deadlock_check::as_function(side.clone(), 0, self.call, name, || {
+        let result = deadlock_check::as_function(shared.clone(), 0, self.call, name, || {
             // Parsed before, so it is valid.
             let Some(short) = self.source.short(self.call, &mut room) else { return Ok(()) };
             let of = &short.particulars;
-            let request = Request::short(&**side, parent, (&short.plan, of), (&self.ids, &context));
+            let request = Request::short(&**shared, parent, (&short.plan, of), (&self.ids, &context));
             let until = self.begun.plus(Duration::from_micros(of.limit));
             self.entry.answer(&request.for_leader(&self.run, until), &mut own)
         });

@@ -29,7 +29,7 @@ impl Node {
     pub fn snapshot(&self) -> Snapshot {
         let (answer, snapshot) = channel();
         // A node that has ended drops the sender.
-        let _ = self.front().side.mailbox.command(Command::Snapshot { answer }, CHANGE_LIMIT);
+        let _ = self.front().shared.mailbox.command(Command::Snapshot { answer }, CHANGE_LIMIT);
         match snapshot.recv_timeout(ANSWER_LIMIT) {
             Ok(snapshot) => snapshot,
             Err(RecvTimeoutError::Disconnected) => Snapshot::default(),

@@ -1,10 +1,12 @@
-//! A call from C beside the same call from Rust, in one run: nodes that one thread drives, and nodes with a thread each.
+//! A call from C beside the same call from Rust, in one run.
 //!
-//! Both kinds of nodes live in this process. Blocks of calls of both kinds take turns, so that both meet the same
-//! machine. Each round gives a ratio; the table has their mean and its 95 % interval. `cargo bench -p gpc-capi
-//! --bench beside -- 2 8` measures over 2 and 8 nodes only, `-- polled` and `-- threads` one kind of nodes only.
+//! There are three kinds of nodes: all nodes have threads (`threads`); the caller drives its own node, as a program
+//! does, and the others have threads (`caller`); one thread drives all nodes (`polled`), so that nothing but
+//! instructions counts. The nodes of Rust and of C live in this process. Blocks of calls of both take turns, so that
+//! both meet the same machine. Each round gives a ratio; the table has their mean and its 95 % interval. `cargo bench
+//! -p gpc-capi --bench beside -- 2 8` measures over 2 and 8 nodes only, `-- polled` one kind only.
 //!
-//! The nodes of both kinds are driven by as many calls of `progress`. The README has the figures. Instructions vary less
+//! Polled nodes are driven by as many calls of `progress` in both. The README has the figures. Instructions vary less
 //! than times: run it in callgrind, and compare the inclusive costs of `<C as Side>::call` and `<RustPolled as
 //! Side>::call`.
 #![allow(unsafe_code, missing_docs)]
@@ -15,7 +17,9 @@ use std::hint::black_box;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-use chained_gpc::{Call, FuncHandle, Functions, LinkKind, LocalNodes, Placement, PolledNode, Tree, Wait};
+use chained_gpc::{
+    Call, FuncHandle, Functions, LinkKind, LocalNodes, Node, Peers, Placement, PolledNode, Tree, Wait,
+};
 use gpc_capi::abi::call::*;
 use gpc_capi::abi::context::*;
 use gpc_capi::abi::functions::*;
@@ -40,6 +44,9 @@ const ROUNDS: usize = 12;
 /// Factor of a 95 % interval by Student's distribution, for this number of rounds.
 const STUDENT: f64 = 2.201;
 
+/// The kinds of nodes, as the command line names them.
+const KINDS: [&str; 3] = ["polled", "caller", "threads"];
+
 const DATA: [u8; 64] = [7; 64];
 
 /// A kind of node, of which a group makes calls.
@@ -51,6 +58,12 @@ trait Side {
 struct RustPolled(Vec<PolledNode>, FuncHandle);
 
 struct RustThreads(LocalNodes, FuncHandle, u32);
+
+struct RustCaller {
+    root: PolledNode,
+    others: Vec<Node>,
+    echo: FuncHandle,
+}
 
 fn call(echo: FuncHandle, n: u32) -> Call {
     Call::new(echo).ids(0..n).tree(Tree::Binomial).data(DATA.to_vec())
@@ -77,12 +90,42 @@ impl Side for RustThreads {
     }
 }
 
+impl RustCaller {
+    fn start(n: u32, link: LinkKind, functions: &Functions, echo: FuncHandle) -> RustCaller {
+        let (listeners, addresses) = link.listen(0..n).expect("fresh addresses");
+        let peers = Peers::from(addresses);
+        let builder = |(id, listener)| {
+            let builder = Node::builder(id).functions(functions).peers(peers.clone()).wait(Wait::Block);
+            builder.listener(listener).link(link)
+        };
+        let mut builders = (0..n).zip(listeners).map(builder);
+        let root = builders.next().expect("a first node").polled().expect("a node");
+        let others = builders.map(|builder| builder.start().expect("a node")).collect();
+        RustCaller { root, others, echo }
+    }
+}
+
+impl Side for RustCaller {
+    fn call(&mut self) {
+        let call = self.root.call(call(self.echo, self.others.len() as u32 + 1));
+        drop(self.root.wait(call.expect("the node takes the call")).expect("the call ends well"));
+    }
+}
+
 /// Contexts of C. The functions are reached as a program in C reaches them, not inlined.
 struct C {
     contexts: Vec<*mut cgpc_context>,
     tree: *mut cgpc_tree,
     echo: cgpc_function,
-    is_polled: bool,
+    polled: Polled,
+}
+
+/// The nodes without a thread.
+#[derive(Clone, Copy, PartialEq)]
+enum Polled {
+    Nothing,
+    Caller,
+    All,
 }
 
 type View = unsafe extern "C" fn(*const cgpc_request, *mut *const c_void, *mut usize) -> c_int;
@@ -110,7 +153,7 @@ fn is_ok(status: c_int) {
 }
 
 impl C {
-    fn start(n: u32, is_polled: bool) -> C {
+    fn start(n: u32, polled: Polled) -> C {
         let link = LinkKind::default();
         let addresses: Vec<_> = (0..n).map(|id| link.fresh_address(id)).collect();
         let peers: String = addresses.iter().enumerate().map(|(id, at)| format!("{id} {at}\n")).collect();
@@ -137,6 +180,7 @@ impl C {
                 let mut options = std::mem::zeroed::<cgpc_options>();
                 is_ok(cgpc_options_init(&raw mut options, size_of_val(&options)));
                 (options.id, options.listen, options.peers) = (id, listen.as_ptr(), peers.as_ptr());
+                let is_polled = polled == Polled::All || polled == Polled::Caller && id == 0;
                 options.flags = if is_polled { CGPC_POLLED } else { 0 };
                 options.wait = CGPC_WAIT_BLOCK;
                 is_ok(cgpc_start(context, &raw const options));
@@ -147,7 +191,7 @@ impl C {
         let mut tree = null_mut();
         // SAFETY: as above.
         is_ok(unsafe { cgpc_tree_named(contexts[0], c"binomial".as_ptr(), &raw mut tree) });
-        C { contexts, tree, echo: function, is_polled }
+        C { contexts, tree, echo: function, polled }
     }
 }
 
@@ -164,7 +208,7 @@ impl Side for C {
             is_ok(cgpc_call_args_init(&raw mut args, size_of_val(&args)));
             (args.func, args.tree, args.id_count) = (self.echo, self.tree, self.contexts.len());
             (args.data, args.data_len) = (DATA.as_ptr().cast(), DATA.len());
-            if !self.is_polled {
+            if self.polled != Polled::All {
                 is_ok(run(self.contexts[0], &raw const args, &raw mut outcome));
                 return is_ok(cgpc_outcome_free(outcome));
             }
@@ -238,13 +282,19 @@ fn main() {
     let echo = echo.expect("a fresh name");
     let link = LinkKind::default();
     let is_wanted = |kind: &str| {
-        let other = if kind == "polled" { "threads" } else { "polled" };
-        std::env::args().all(|argument| argument != other)
+        let mut kinds = std::env::args().filter(|argument| KINDS.contains(&argument.as_str())).peekable();
+        kinds.peek().is_none() || kinds.any(|wanted| wanted == kind)
     };
     for &n in sizes.iter().filter(|_| is_wanted("polled")) {
-        compare("one thread", n, || {
+        compare("polled", n, || {
             let rust = RustPolled(nodes::polled(n, link, &functions), echo);
-            (Box::new(rust), Box::new(C::start(n, true)))
+            (Box::new(rust), Box::new(C::start(n, Polled::All)))
+        });
+    }
+    for &n in sizes.iter().filter(|_| is_wanted("caller")) {
+        compare("caller", n, || {
+            let rust = RustCaller::start(n, link, &functions, echo);
+            (Box::new(rust), Box::new(C::start(n, Polled::Caller)))
         });
     }
     for &n in sizes.iter().filter(|_| is_wanted("threads")) {
@@ -252,7 +302,7 @@ fn main() {
             // Nodes that poll before they sleep take the cores from each other.
             let nodes = LocalNodes::start_with(n, link, &functions, |_, node| node.wait(Wait::Block));
             let rust = RustThreads(nodes.expect("nodes start"), echo, n);
-            (Box::new(rust), Box::new(C::start(n, false)))
+            (Box::new(rust), Box::new(C::start(n, Polled::Nothing)))
         });
     }
 }

@@ -288,7 +288,7 @@ mod tests {
         let clock =
             Clock::reading(move || milliseconds(readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
         let error = stuck.found(names(&["w-0.s", "w-1.s"]), &clock, &clock.limit(milliseconds(10)));
-        let error = error.unwrap_err().to_string();
+        let error = error.err().unwrap().to_string();
         assert!(error.contains("w-[0-1].s (the name service does not answer)"), "{error}");
         drop(release);
     }

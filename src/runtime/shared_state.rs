@@ -22,9 +22,9 @@ use crate::wire::call_metrics::{CallMetrics, FunctionDurations};
 
 /// The state that a node's callers and functions share.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct SharedState {
     /// A reference to this value, for callers.
-    pub(super) this: Weak<Side>,
+    pub(super) this: Weak<SharedState>,
     pub(super) id: Id,
     pub(super) limits: Limits,
     pub(super) functions: Functions,
@@ -39,7 +39,7 @@ pub(super) struct Side {
     pub(super) metrics: Arc<LoopMetrics>,
 }
 
-impl Host for Side {
+impl Host for SharedState {
     fn id(&self) -> Id {
         self.id
     }
@@ -69,7 +69,7 @@ impl Host for Side {
     }
 }
 
-impl Side {
+impl SharedState {
     /// Gathers the metrics of the node, on any thread.
     pub(super) fn gathered(&self) -> Metrics {
         let (own, others, of_loop) = (self.calls.own(), self.calls.others(), &self.metrics);
