@@ -268,16 +268,26 @@ impl Process {
 impl Process {
     /// Leaves the process two descriptors in addition to its permanent ones, without those of data: one for memory that
     /// it creates, and one for memory that comes meanwhile. It can keep neither.
+    ///
+    /// The number of its spare descriptor stays below the limit: a node closes it before it receives one, and a number
+    /// above the limit is of no use then. The process is stopped meanwhile, since its descriptors change.
     pub(crate) fn take_descriptors_away(&self) {
-        let number = |entry: fs::DirEntry| {
-            let of_data = fs::read_link(entry.path()).ok()?.to_string_lossy().contains("gpc-data");
-            if of_data { None } else { entry.file_name().to_str()?.parse::<u64>().ok() }
-        };
-        let open = fs::read_dir(self.proc.join("fd")).unwrap().filter_map(Result::ok);
-        let kept: BTreeSet<u64> = open.filter_map(number).collect();
+        self.kill(Signal::STOP);
+        let state = || fs::read_to_string(self.proc.join("status")).unwrap_or_default();
+        until("the process is stopped", || state().contains("\nState:\tT"));
+        let (mut kept, mut spare) = (BTreeSet::new(), 0);
+        for entry in fs::read_dir(self.proc.join("fd")).unwrap().filter_map(Result::ok) {
+            let number: u64 = entry.file_name().to_str().unwrap().parse().unwrap();
+            if !fs::read_link(entry.path()).unwrap().to_string_lossy().contains("gpc-data") {
+                kept.insert(number);
+            } else if fs::metadata(entry.path()).unwrap().len() == 0 {
+                spare = number;
+            }
+        }
         let free = (0..).filter(|number| !kept.contains(number)).nth(1).unwrap();
-        let limit = Rlimit { current: Some(free + 1), ..getrlimit(Resource::Nofile) };
+        let limit = Rlimit { current: Some(spare.max(free) + 1), ..getrlimit(Resource::Nofile) };
         prlimit(Some(self.pid), Resource::Nofile, limit).unwrap();
+        self.kill(Signal::CONT);
     }
 }
 
