@@ -166,7 +166,7 @@ impl Node {
         let children = if own { None } else { self.admit_fast(&request.plan, particulars) };
         if self.liveness.watches() || self.recorder.is_on() || children.is_some_and(|children| children > 0) {
             self.at(now());
-            self.liveness.heard(from, self.now);
+            self.liveness.record_activity(from, self.now);
         }
         let Some(children) = children else { return FastStart::General };
         if children > 0 {
@@ -474,7 +474,7 @@ impl Node {
         let at = fast_call.times.child_answers(from, self.now);
         self.recorder.child_answered(fast_call.call, from, at);
         fast_calls.last_child = index;
-        self.liveness.heard(from, self.now);
+        self.liveness.record_activity(from, self.now);
         if complete { FastResponse::Complete(place) } else { FastResponse::Waits }
     }
 

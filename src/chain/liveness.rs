@@ -26,7 +26,7 @@ pub(super) struct Question {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     /// When its last heartbeat arrived, or since when it is awaited.
-    pub(super) heard: Time,
+    pub(super) last_activity: Time,
     pub(super) question: Option<Question>,
 }
 
@@ -34,7 +34,7 @@ impl Watched {
     /// Returns when the peer is given up if it stays silent; `back` is the end of its last announced pause.
     pub(super) fn dies(&self, heartbeat: &Heartbeat, back: Option<Time>) -> Option<Time> {
         let question = self.question?;
-        let silent = self.heard.max(back.unwrap_or_default());
+        let silent = self.last_activity.max(back.unwrap_or_default());
         Some(silent.plus(heartbeat.dead_after).max(question.at.plus(heartbeat.patience())))
     }
 }
@@ -90,9 +90,9 @@ impl Liveness {
     }
 
     /// Records that something arrived from a peer.
-    pub(super) fn heard(&mut self, from: Id, now: Time) {
+    pub(super) fn record_activity(&mut self, from: Id, now: Time) {
         if let Some(watched) = self.watched.get_mut(&from) {
-            *watched = Watched { heard: now, question: None };
+            *watched = Watched { last_activity: now, question: None };
         }
     }
 
@@ -201,7 +201,7 @@ impl Liveness {
     /// How long a peer has been silent that has not answered a question; `None` if it has answered, or was not asked.
     pub(super) fn silence(&self, peer: Id, now: Time) -> Option<Duration> {
         let watched = self.watched.get(&peer).filter(|watched| watched.question.is_some())?;
-        Some(now.since(watched.heard))
+        Some(now.since(watched.last_activity))
     }
 
     /// Whether a peer has answered its last question.
@@ -220,7 +220,7 @@ impl Liveness {
         let back = |peer| self.pauses.get(peer).copied();
         let dead =
             watched.filter(|(peer, watched)| watched.dies(heartbeat, back(peer)).is_some_and(|at| at <= now));
-        let since = |peer, watched: &Watched| watched.heard.max(back(peer).unwrap_or_default());
+        let since = |peer, watched: &Watched| watched.last_activity.max(back(peer).unwrap_or_default());
         dead.map(|(peer, watched)| (*peer, now.since(since(peer, watched)))).collect()
     }
 
@@ -231,12 +231,12 @@ impl Liveness {
         self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
         self.reports.retain(|peer, _| self.watched.contains_key(peer));
         for (&peer, &begun) in awaited {
-            let heard = begun.max(self.asked);
-            self.watched.entry(peer).or_insert(Watched { heard, question: None });
+            let last_activity = begun.max(self.asked);
+            self.watched.entry(peer).or_insert(Watched { last_activity, question: None });
         }
         for &peer in &self.descendants {
             // Nothing was expected of it before, so its silence begins with the question.
-            self.watched.entry(peer).or_insert(Watched { heard: self.asked, question: None });
+            self.watched.entry(peer).or_insert(Watched { last_activity: self.asked, question: None });
         }
     }
 }

@@ -97,7 +97,7 @@ impl Node {
         | Input::ReplyRefused { from, .. }
         | Input::Heartbeat(from) = &input
         {
-            self.liveness.heard(*from, self.now);
+            self.liveness.record_activity(*from, self.now);
         }
         match input {
             Input::Start { ticket, start } => self.start(ticket, *start),

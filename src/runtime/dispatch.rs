@@ -101,7 +101,7 @@ impl EventLoop {
                 Ok(0) => return Progress::Closed("the peer closed the connection".into()),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.link.has_heartbeat |= connection.socket.take_heard();
+                    connection.link.has_heartbeat |= connection.socket.take_received();
                     return Progress::Waiting;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -148,23 +148,23 @@ impl EventLoop {
                 _ => bytes.len(),
             };
             let (frame, rest) = bytes.split_at(frame);
-            self.take_in_frames(key);
+            self.process_waiting_frames(key);
             self.feed(key, frame, !counted)?;
             bytes = rest;
         }
         Ok(())
     }
 
-    /// Processes bytes on the general path. `heard` is whether they count as a heartbeat.
+    /// Processes bytes on the general path. `is_heartbeat` is whether they count as a heartbeat.
     #[inline(never)]
-    pub(super) fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
+    pub(super) fn feed(&mut self, key: LinkKey, bytes: &[u8], is_heartbeat: bool) -> Result<(), FrameError> {
         let EventLoop { node, shared, connections, .. } = self;
         let Some(connection) = connections.links.table.get_mut(key) else { return Ok(()) };
         let peer = match connection.link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
-        connection.link.has_heartbeat |= heard;
+        connection.link.has_heartbeat |= is_heartbeat;
         let fed = connection.feed(bytes, &PeerContext { node, shared, peer }, &mut connections.events);
         self.deliver_messages(key);
         fed
@@ -347,7 +347,7 @@ impl EventLoop {
             }
             _ => {
                 // Calls start in order.
-                self.take_in_starts();
+                self.process_waiting_starts();
                 self.apply(Input::Start { ticket, start });
             }
         }

@@ -471,7 +471,7 @@ impl EventLoop {
     fn command(&mut self, command: Command) {
         if !matches!(command, Command::Start { .. }) {
             // The command may concern one of the calls that are still to be started.
-            self.take_in_starts();
+            self.process_waiting_starts();
         }
         match command {
             Command::Start { completion, .. } if self.state != LoopState::Running => {
@@ -535,7 +535,7 @@ impl EventLoop {
     /// Delivers the replies of a call to its caller as they arrive.
     #[cold]
     fn follow(&mut self, ticket: u64) {
-        self.take_in_starts();
+        self.process_waiting_starts();
         if self.node.has_started(ticket) {
             self.apply(Input::Follow { ticket });
         } else if self.calls.completions.get(ticket).is_some() {

@@ -71,7 +71,7 @@ impl EventLoop {
                     return Some(LeaderJob::Short(job, own));
                 }
                 Err(source) => {
-                    self.take_in_general(source);
+                    self.process_on_general_path(source);
                     self.settle_and_write();
                 }
             }
@@ -99,7 +99,7 @@ impl EventLoop {
             short => self.put_back(short),
         }
         deadlock_check::as_driver(|| {
-            self.take_in_waiting(|_| true);
+            self.process_waiting(|_| true);
             self.settle_and_write();
         });
     }
@@ -146,7 +146,7 @@ impl EventLoop {
             deadlock_check::as_driver(|| {
                 self.short_overran(&job);
                 // On the general path, the waiting requests wait for a worker.
-                self.take_in_waiting(|_| true);
+                self.process_waiting(|_| true);
                 self.settle_and_write();
             });
         }

@@ -119,17 +119,17 @@ impl EventLoop {
 
     /// Moves the waiting requests of a link to the general path, before later frames of the link.
     #[inline]
-    pub(super) fn take_in_frames(&mut self, of: LinkKey) {
+    pub(super) fn process_waiting_frames(&mut self, of: LinkKey) {
         if !self.short.waiting.is_empty() {
-            self.take_in_waiting(|source| matches!(source, ShortSource::Frame { key, .. } if *key == of));
+            self.process_waiting(|source| matches!(source, ShortSource::Frame { key, .. } if *key == of));
         }
     }
 
     /// Moves the calls that wait to start to the general path.
     #[inline]
-    pub(super) fn take_in_starts(&mut self) {
+    pub(super) fn process_waiting_starts(&mut self) {
         if !self.short.waiting.is_empty() {
-            self.take_in_waiting(|source| matches!(source, ShortSource::Start { .. }));
+            self.process_waiting(|source| matches!(source, ShortSource::Start { .. }));
         }
     }
 
@@ -150,19 +150,19 @@ impl EventLoop {
     }
 
     #[cold]
-    pub(super) fn take_in_waiting(&mut self, which: impl Fn(&ShortSource) -> bool) {
+    pub(super) fn process_waiting(&mut self, which: impl Fn(&ShortSource) -> bool) {
         let (taken, left) = std::mem::take(&mut self.short.waiting).into_iter().partition(|it| which(it));
         self.short.waiting = left;
         let taken: VecDeque<ShortSource> = taken;
         let now = self.clock.now();
         for mut source in taken {
             source.waited_until(now);
-            self.take_in_general(source);
+            self.process_on_general_path(source);
         }
     }
 
     /// Moves a short request to the general path.
-    pub(super) fn take_in_general(&mut self, source: ShortSource) {
+    pub(super) fn process_on_general_path(&mut self, source: ShortSource) {
         match source {
             // The request is lost with its link.
             ShortSource::Frame { key, parent, .. } if !self.is_up(key, parent) => {}

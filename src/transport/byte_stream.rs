@@ -113,7 +113,7 @@ pub(crate) trait ByteStream: Read + Write + Debug {
     }
 
     /// Returns true once after bytes have arrived that could not be read yet.
-    fn take_heard(&mut self) -> bool {
+    fn take_received(&mut self) -> bool {
         false
     }
 

@@ -78,7 +78,7 @@ pub(crate) struct SealedSocket {
     /// Small parts that are gathered into one record.
     gathered: Vec<u8>,
     /// Whether bytes have arrived since the last check. Bytes of an incomplete record are visible only here.
-    heard: bool,
+    has_received: bool,
 }
 
 impl SealedSocket {
@@ -93,7 +93,7 @@ impl SealedSocket {
             plain,
             sealed,
             gathered: Vec::new(),
-            heard: false,
+            has_received: false,
         }
     }
 
@@ -145,7 +145,7 @@ impl SealedSocket {
         let count = self.read;
         let read = self.stream.read(self.received.room(count))?;
         self.received.end += read;
-        self.heard |= read > 0;
+        self.has_received |= read > 0;
         if read == count {
             self.read = (2 * self.read).min(READ.1);
         }
@@ -255,8 +255,8 @@ impl ByteStream for SealedSocket {
         !self.sealed.used().is_empty()
     }
 
-    fn take_heard(&mut self) -> bool {
-        std::mem::take(&mut self.heard)
+    fn take_received(&mut self) -> bool {
+        std::mem::take(&mut self.has_received)
     }
 
     fn release_spare_memory(&mut self) {

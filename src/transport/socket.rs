@@ -132,8 +132,8 @@ impl ByteStream for Socket {
     }
 
     #[inline]
-    fn take_heard(&mut self) -> bool {
-        each!(self, socket => socket.take_heard())
+    fn take_received(&mut self) -> bool {
+        each!(self, socket => socket.take_received())
     }
 
     fn release_spare_memory(&mut self) {
