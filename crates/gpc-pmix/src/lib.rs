@@ -38,7 +38,7 @@
 //! | `server::pending`, `server::requests` | unanswered upcalls of libpmix, and requests to it |
 //! | `server::native::libpmix`, `server::native::lent` | calls of libpmix's server (`unsafe`); their arguments |
 //! | `server::native::upcalls`, `server::native::copied` | what libpmix calls, and its arguments (`unsafe`) |
-//! | `server::native::replies`, `server::native::facts` | callbacks of libpmix, and their pairs (`unsafe`) |
+//! | `server::native::replies`, `server::native::info_array` | callbacks of libpmix, and their pairs (`unsafe`) |
 //! | `abi` | the part of libpmix's C interface that is used |
 #![deny(unsafe_code)]
 

@@ -131,7 +131,7 @@ impl Translation {
             MeetingAnswer::Done => Ok(Reply::Done),
             MeetingAnswer::Data => Ok(Reply::Data(data)),
             MeetingAnswer::Group { members, has_id } => {
-                group_data::facts(&data, &members, has_id).map(Reply::Facts).ok_or(status::ERROR)
+                group_data::infos(&data, &members, has_id).map(Reply::Infos).ok_or(status::ERROR)
             }
         });
         match answer {

@@ -31,7 +31,7 @@ pub(super) fn brought(proposal: u64, info: &[Info]) -> Vec<u8> {
 }
 
 /// Returns the reply to the members, from the contributions of all nodes; `None` if these are invalid.
-pub(super) fn facts(mut all: &[u8], members: &[Process], has_id: bool) -> Option<Vec<Info>> {
+pub(super) fn infos(mut all: &[u8], members: &[Process], has_id: bool) -> Option<Vec<Info>> {
     let (mut id, mut data) = (None, Vec::new());
     // Terminates: each iteration takes 12 bytes at least.
     while !all.is_empty() {

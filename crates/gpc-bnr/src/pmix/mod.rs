@@ -198,8 +198,8 @@ impl Translation {
     /// A group of PMIx whose members are all here, and have all called.
     fn local_group(&mut self, serial: u64, processes: &[Process], info: &[Info]) {
         let data = group_data::brought(self.proposal(), info);
-        let facts = group_data::facts(&data, processes, flag(info, ASSIGN_ID));
-        self.reply(serial, facts.map(Reply::Facts).ok_or(status::ERROR));
+        let facts = group_data::infos(&data, processes, flag(info, ASSIGN_ID));
+        self.reply(serial, facts.map(Reply::Infos).ok_or(status::ERROR));
     }
 
     /// An identifier that no other group of the domain has. Open MPI itself uses 0, and numbers of 32 bits are those of

@@ -88,7 +88,7 @@ pub(super) fn infos(job: &Job, session: u32, folders: &JobFolders) -> Vec<Info> 
     let maps = nodes.iter().map(|node| list(&node.ranks)).collect::<Vec<_>>().join(";");
     let places = places(job, &nodes);
     let mut infos = vec![
-        // libpmix adds the facts of the session that follow to this one.
+        // libpmix adds the data of the session that follow to this one.
         info("pmix.session.id", Value::uint32(session)),
         info("pmix.jobid", Value::text(&job.namespace)),
         info("pmix.nspace", Value::text(&job.namespace)),
@@ -108,19 +108,19 @@ pub(super) fn infos(job: &Job, session: u32, folders: &JobFolders) -> Vec<Info> 
     ];
     infos.extend(job.parent.as_ref().map(|parent| info("pmix.parent", Value::process(parent))));
     if let Some(here) = local(job) {
-        infos.extend(node_facts(here));
+        infos.extend(node_infos(here));
     }
     infos.extend(nodes.iter().zip(0..).map(|(node, index)| {
         let names = [info("pmix.hname", Value::text(&node.host)), info("pmix.nodeid", Value::uint32(index))];
-        array("pmix.node.arr", names.into_iter().chain(node_facts(node)).collect())
+        array("pmix.node.arr", names.into_iter().chain(node_infos(node)).collect())
     }));
     infos.extend(applications(job));
     infos.extend(places.iter().map(|place| process(job, place, &nodes, folders)));
     infos
 }
 
-/// The facts of a node about this job.
-fn node_facts(node: &NodeRanks) -> [Info; 4] {
+/// The data of a node about this job.
+fn node_infos(node: &NodeRanks) -> [Info; 4] {
     let size = count(node.ranks.len());
     [
         info("pmix.local.size", Value::uint32(size)),

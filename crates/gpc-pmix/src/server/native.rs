@@ -1,7 +1,7 @@
 //! The server side of libpmix: its calls, its upcalls, and their arguments.
 
 mod copied;
-mod facts;
+mod info_array;
 mod lent;
 pub(super) mod libpmix;
 mod replies;

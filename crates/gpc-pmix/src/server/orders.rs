@@ -148,7 +148,7 @@ pub enum Answer {
     /// The namespace of the spawned job.
     Spawned(String),
     /// The reply to a construct of a group.
-    Facts(Vec<Info>),
+    Infos(Vec<Info>),
 }
 
 /// Variables of an environment: names and values.
@@ -284,7 +284,7 @@ pub enum Upcall {
         /// Directives.
         info: Vec<Info>,
     },
-    /// All local members of a set construct a group of PMIx, answered by [`Answer::Facts`], or destruct one.
+    /// All local members of a set construct a group of PMIx, answered by [`Answer::Infos`], or destruct one.
     Group {
         /// Whether it is constructed.
         constructs: bool,

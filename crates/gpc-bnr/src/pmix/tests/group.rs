@@ -46,7 +46,7 @@ fn answer(node: &mut Node, requests: Vec<(Client, Serial, Request)>, all: &[u8])
 }
 
 fn facts(reply: Result<Reply, i32>) -> Vec<Info> {
-    let Ok(Reply::Facts(facts)) = reply else { panic!("{reply:?}") };
+    let Ok(Reply::Infos(facts)) = reply else { panic!("{reply:?}") };
     facts
 }
 

@@ -243,7 +243,7 @@ variants! {
         2 Data(data);
         3 Found(pairs);
         4 Spawned(namespace);
-        5 Facts(pairs);
+        5 Infos(pairs);
     }
 }
 

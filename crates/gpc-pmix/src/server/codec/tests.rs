@@ -54,8 +54,8 @@ fn answer() -> impl Strategy<Value = Answer> {
         Answer::Found(infos.into_iter().map(|info| (process.clone(), info)).collect())
     });
     let spawned = ".{0,9}".prop_map(Answer::Spawned);
-    let facts = infos().prop_map(Answer::Facts);
-    prop_oneof![Just(Answer::Done), bytes().prop_map(Answer::Data), found, spawned, facts]
+    let infos = infos().prop_map(Answer::Infos);
+    prop_oneof![Just(Answer::Done), bytes().prop_map(Answer::Data), found, spawned, infos]
 }
 
 fn order() -> impl Strategy<Value = Order> {

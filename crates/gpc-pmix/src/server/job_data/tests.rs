@@ -69,7 +69,7 @@ fn a_job_is_described_as_a_whole() {
 
 /// LOCAL_SIZE at the wrong level, and LOCAL_PEERS of the last node for all, have ended MPI_Init with "Not found".
 #[test]
-fn the_facts_of_this_node_are_those_of_this_node() {
+fn the_data_of_this_node_are_those_of_this_node() {
     let all = of_job(&job());
     assert_eq!((number(&all, "pmix.local.size"), text(&all, "pmix.lpeers")), (2, "2,3"));
     assert_eq!(number(&all, "pmix.lldr"), 2);

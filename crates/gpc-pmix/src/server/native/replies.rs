@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_void};
 use std::ptr;
 
-use super::facts::Facts;
+use super::info_array::InfoArray;
 use super::lent::Lent;
 use crate::abi::server::{InfoCallback, LookupCallback, ModexCallback, OpCallback, SpawnCallback};
 use crate::abi::{ERROR, NOT_FOUND, SUCCESS, Status};
@@ -52,7 +52,7 @@ impl Reply {
                 // SAFETY: the callback and the pointer are of one upcall, and used once. So are those below.
                 unsafe { callback(status, caller) };
             }
-            Reply::Info(Some(callback), Caller(caller)) => send_facts(callback, caller, answer),
+            Reply::Info(Some(callback), Caller(caller)) => send_infos(callback, caller, answer),
             Reply::Data(Some(callback), Caller(caller)) => send_data(callback, caller, answer),
             Reply::Found(Some(callback), Caller(caller)) => send_found(callback, caller, answer),
             Reply::Spawned(Some(callback), Caller(caller)) => send_spawned(callback, caller, answer),
@@ -103,28 +103,28 @@ unsafe extern "C" fn release(kept: *mut c_void) {
 }
 
 /// libpmix reads the pairs later, on its own thread, and then releases them.
-fn send_facts(callback: InfoCallback, caller: *mut c_void, answer: Result<Answer, Status>) {
-    let (status, facts) = match answer {
-        Ok(Answer::Facts(infos)) => match Facts::new(&infos) {
-            Some(facts) => (SUCCESS, Some(facts)),
+fn send_infos(callback: InfoCallback, caller: *mut c_void, answer: Result<Answer, Status>) {
+    let (status, array) = match answer {
+        Ok(Answer::Infos(infos)) => match InfoArray::new(&infos) {
+            Some(array) => (SUCCESS, Some(array)),
             None => (ERROR, None),
         },
         other => (done(other), None),
     };
-    let Some(facts) = facts.filter(|facts| facts.count() > 0) else {
+    let Some(array) = array.filter(|array| array.count() > 0) else {
         // SAFETY: the callback and the pointer are of one upcall, and used once. There is nothing to release.
         return unsafe { callback(status, ptr::null_mut(), 0, caller, None, ptr::null_mut()) };
     };
-    let (first, count) = (facts.first(), facts.count());
-    let kept = Box::into_raw(Box::new(facts)).cast::<c_void>();
-    // SAFETY: as above. The pairs stay until `release_facts` is called with them.
-    unsafe { callback(status, first, count, caller, Some(release_facts), kept) };
+    let (first, count) = (array.first(), array.count());
+    let kept = Box::into_raw(Box::new(array)).cast::<c_void>();
+    // SAFETY: as above. The pairs stay until `release_infos` is called with them.
+    unsafe { callback(status, first, count, caller, Some(release_infos), kept) };
 }
 
 /// Frees the pairs of an answer.
-unsafe extern "C" fn release_facts(kept: *mut c_void) {
-    // SAFETY: libpmix passes the pointer of `send_facts` once, after it has used the pairs.
-    drop(unsafe { Box::from_raw(kept.cast::<Facts>()) });
+unsafe extern "C" fn release_infos(kept: *mut c_void) {
+    // SAFETY: libpmix passes the pointer of `send_infos` once, after it has used the pairs.
+    drop(unsafe { Box::from_raw(kept.cast::<InfoArray>()) });
 }
 
 /// libpmix copies the pairs before the callback returns.
@@ -247,16 +247,16 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_lent_until_they_are_released() {
-        let facts = vec![Info::new("id", Value::size(7)), Info::new("data", Value::object(vec![1, 2, 3]))];
-        let mut unusable = facts.clone();
+    fn infos_are_lent_until_they_are_released() {
+        let infos = vec![Info::new("id", Value::size(7)), Info::new("data", Value::object(vec![1, 2, 3]))];
+        let mut unusable = infos.clone();
         unusable[0].value.bytes.clear();
         let answers = [
-            Ok(Answer::Facts(facts)),
-            Ok(Answer::Facts(Vec::new())),
+            Ok(Answer::Infos(infos)),
+            Ok(Answer::Infos(Vec::new())),
             Ok(Answer::Done),
             Err(-24),
-            Ok(Answer::Facts(unusable)),
+            Ok(Answer::Infos(unusable)),
         ];
         for answer in answers {
             Reply::Info(Some(on_info), caller()).send(answer);

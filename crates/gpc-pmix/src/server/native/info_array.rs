@@ -15,7 +15,7 @@ unsafe extern "C" {
 }
 
 /// The pairs.
-pub(super) struct Facts {
+pub(super) struct InfoArray {
     first: *mut abi::Info,
     /// Pairs whose byte objects are those of the C library.
     count: usize,
@@ -23,12 +23,12 @@ pub(super) struct Facts {
     _lent: Lent,
 }
 
-impl Facts {
+impl InfoArray {
     /// `None` if a value has no counterpart in C, or there is no memory.
-    pub(super) fn new(infos: &[Info]) -> Option<Facts> {
+    pub(super) fn new(infos: &[Info]) -> Option<InfoArray> {
         let mut lent = Lent::default();
         let first = lent.infos(infos).ok()?;
-        let mut facts = Facts { first, count: 0, _lent: lent };
+        let mut array = InfoArray { first, count: 0, _lent: lent };
         for index in 0..infos.len() {
             // SAFETY: the list has this many pairs, which nothing else uses.
             let value = unsafe { &mut (*first.add(index)).value };
@@ -36,9 +36,9 @@ impl Facts {
                 // SAFETY: a value of this kind is an object, with the bytes of the message.
                 value.data.object = unsafe { copy(value.data.object) }?;
             }
-            facts.count += 1;
+            array.count += 1;
         }
-        Some(facts)
+        Some(array)
     }
 
     pub(super) fn first(&self) -> *mut abi::Info {
@@ -50,7 +50,7 @@ impl Facts {
     }
 }
 
-impl Drop for Facts {
+impl Drop for InfoArray {
     fn drop(&mut self) {
         for index in 0..self.count {
             // SAFETY: as in `new`. What libpmix has left is of `malloc`, or null.
@@ -97,16 +97,16 @@ mod tests {
             Info::new("left", Value::object(vec![4])),
             Info::new("none", Value::object(Vec::new())),
         ];
-        let facts = Facts::new(&infos).unwrap();
-        assert_eq!(facts.count(), 4);
+        let infos = InfoArray::new(&infos).unwrap();
+        assert_eq!(infos.count(), 4);
         // SAFETY: there are four pairs; the second is an object, whose bytes are the taker's.
         unsafe {
-            let object = &mut (*facts.first().add(1)).value.data.object;
+            let object = &mut (*infos.first().add(1)).value.data.object;
             assert_eq!(std::slice::from_raw_parts(object.bytes.cast::<u8>(), object.size), [1, 2, 3]);
             free(object.bytes.cast());
             *object = ByteObject { bytes: ptr::null_mut(), size: 0 };
         }
-        drop(facts);
-        assert!(Facts::new(&[Info::new("bad", Value { kind: abi::SIZE, bytes: vec![1] })]).is_none());
+        drop(infos);
+        assert!(InfoArray::new(&[Info::new("bad", Value { kind: abi::SIZE, bytes: vec![1] })]).is_none());
     }
 }
