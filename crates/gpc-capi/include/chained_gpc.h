@@ -1883,6 +1883,16 @@ private:
     std::shared_ptr<cgpc_outcome> of_;
 };
 
+/* A reply that arrives before its call ends: its bytes are valid until the next use of the call. An id of a partial call
+ * that has no reply has another state than CGPC_DONE, and no bytes. */
+struct arrival {
+    std::uint32_t id;
+    int state;
+    view header;
+    view data;
+    bool is_done() const { return state == CGPC_DONE; }
+};
+
 /* A call: set the fields of `args` that the members do not set. */
 class call {
 public:
@@ -1947,6 +1957,16 @@ public:
             return std::nullopt;
         }
         return result;
+    }
+    /* Waits for the next reply, the root's last; empty after it, and if the call fails. Then wait has the outcome. */
+    std::optional<arrival> next_reply() {
+        arrival next = {};
+        return next_reply_for(CGPC_FOREVER, next) == CGPC_OK ? std::optional<arrival>(next) : std::nullopt;
+    }
+    /* The same up to `limit_us` microseconds: CGPC_OK with the reply in `next`, CGPC_PENDING, or CGPC_NONE. */
+    int next_reply_for(std::uint64_t limit_us, arrival &next) {
+        return check(cgpc_call_next_reply(of_, limit_us, &next.id, &next.state, &next.header.start, &next.header.length,
+                                          &next.data.start, &next.data.length));
     }
     void cancel() { check(cgpc_call_cancel(of_)); }
     void detach() {

@@ -127,6 +127,39 @@ static void forms() {
     }
 }
 
+/* Replies before the call ends: each once, the root's last. */
+static void arrivals(cgpc::context &context, cgpc_function square, cgpc_function throws) {
+    auto flat = context.named_tree("flat");
+    auto flying = context.begin(cgpc::call(square).range(0, 3).along(flat));
+    std::uint32_t seen = 0, last = 9;
+    while (auto next = flying.next_reply()) {
+        std::uint32_t value = 0;
+        CHECK(next->is_done() && next->header.length == 0 && next->data.length == sizeof value);
+        std::memcpy(&value, next->data.start, sizeof value);
+        CHECK(value == next->id * next->id + 10);
+        seen += 1u << next->id;
+        last = next->id;
+    }
+    CHECK(seen == 7 && last == 0 && flying.wait().is_complete());
+
+    auto partial = context.begin(cgpc::call(throws).range(0, 3).along(flat).partial());
+    int failed = 0, status;
+    cgpc::arrival next;
+    while ((status = partial.next_reply_for(1000, next)) != CGPC_NONE) {
+        failed += status == CGPC_OK && !next.is_done();
+    }
+    CHECK(failed == 2 && !partial.wait().is_complete());
+    auto failing = context.begin(cgpc::call(throws).range(0, 2).along(flat));
+    while (failing.next_reply()) {
+    }
+    try {
+        failing.wait();
+        CHECK(false);
+    } catch (const cgpc::error &error) {
+        CHECK(contains(error.what(), "thrown at id 1"));
+    }
+}
+
 /* Trees, and calls in flight. */
 static void shapes(std::vector<cgpc::context> &contexts, cgpc_function square, cgpc_function sum) {
     int splits = 0;
@@ -253,6 +286,7 @@ int main() {
     } catch (const cgpc::error &error) {
         CHECK(error.status() == CGPC_ERR_STATE);
     }
+    arrivals(contexts[0], square, throws);
     shapes(contexts, square, sum);
     contexts[0].finalize(1000000);
     std::puts("done");
