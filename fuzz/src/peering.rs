@@ -139,7 +139,7 @@ pub fn run(data: &[u8]) {
 fn alone(choices: u8, mut input: Input<'_>) {
     // The randomness differs from that of the recordings in the seeds.
     let mut side = Side::new(1, choices, 0x80);
-    side.peering.accepted(Time::from_nanos(0), KEY, way(choices), Some(9));
+    side.peering.add_incoming(Time::from_nanos(0), KEY, way(choices), Some(9));
     let count = input.byte();
     let cuts = input.cuts(count);
     let mut bytes = input.rest();
@@ -157,9 +157,9 @@ fn alone(choices: u8, mut input: Input<'_>) {
 fn both(choices: u8, mut input: Input<'_>) {
     let mut sides = [Side::new(0, choices, 0), Side::new(1, choices, 0x40)];
     let mut now = 0;
-    sides[1].peering.accepted(Time::from_nanos(now), KEY, way(choices), Some(9));
-    sides[0].peering.opened(Time::from_nanos(now), KEY, 1);
-    sides[0].peering.connected(KEY, way(choices), false);
+    sides[1].peering.add_incoming(Time::from_nanos(now), KEY, way(choices), Some(9));
+    sides[0].peering.add_outgoing(Time::from_nanos(now), KEY, 1);
+    sides[0].peering.complete_outgoing(KEY, way(choices), false);
     sides[0].settle();
     let mut wires = [Wire::default(), Wire::default()];
     let mut honest = true;
@@ -234,9 +234,9 @@ fn deliver(sides: &mut [Side; 2], wires: &mut [Wire; 2], from: usize, count: usi
 /// Returns the bytes that the connecting side writes in a successful greeting, for the corpus.
 pub fn recorded(choices: u8) -> Vec<u8> {
     let mut sides = [Side::new(0, choices, 0), Side::new(1, choices, 0x40)];
-    sides[1].peering.accepted(Time::from_nanos(0), KEY, way(choices), Some(9));
-    sides[0].peering.opened(Time::from_nanos(0), KEY, 1);
-    sides[0].peering.connected(KEY, way(choices), false);
+    sides[1].peering.add_incoming(Time::from_nanos(0), KEY, way(choices), Some(9));
+    sides[0].peering.add_outgoing(Time::from_nanos(0), KEY, 1);
+    sides[0].peering.complete_outgoing(KEY, way(choices), false);
     sides[0].settle();
     let mut wires = [Wire::default(), Wire::default()];
     for from in [0, 1, 0, 1] {

@@ -17,28 +17,28 @@ use crate::wire::{CauseKind, Hello, Message};
 
 impl<B: Book, T: HasLink> Links<B, T> {
     /// The driver has begun to open a connection to a peer.
-    pub fn opened(&mut self, now: Time, key: LinkKey, to: Id) {
-        self.peering.opened(now, key, to);
+    pub fn add_outgoing(&mut self, now: Time, key: LinkKey, to: Id) {
+        self.peering.add_outgoing(now, key, to);
         self.settle_peering(now);
     }
 
     /// The driver cannot open a connection to a peer.
-    pub fn not_opened(&mut self, now: Time, to: Id, kind: CauseKind, why: &str) {
-        self.peering.not_opened(to, kind, why);
+    pub fn fail_outgoing(&mut self, now: Time, to: Id, kind: CauseKind, why: &str) {
+        self.peering.fail_outgoing(to, kind, why);
         self.settle_peering(now);
     }
 
     /// The driver has accepted a connection.
-    pub fn accepted(&mut self, now: Time, key: LinkKey, transport: Transport, source: Option<Source>) {
-        self.peering.accepted(now, key, transport, source);
+    pub fn add_incoming(&mut self, now: Time, key: LinkKey, transport: Transport, source: Option<Source>) {
+        self.peering.add_incoming(now, key, transport, source);
         self.settle_peering(now);
     }
 
     /// A connection that the driver has opened is connected. `rings`: this side offers shared memory.
-    pub fn connected(&mut self, now: Time, key: LinkKey, transport: Transport, rings: bool) {
+    pub fn complete_outgoing(&mut self, now: Time, key: LinkKey, transport: Transport, rings: bool) {
         let Some(link) = self.table.link_mut(key) else { return };
         link.phase = Phase::Greeting;
-        self.peering.connected(key, transport, rings);
+        self.peering.complete_outgoing(key, transport, rings);
         self.settle_peering(now);
     }
 

@@ -14,8 +14,8 @@ use crate::wire::CauseKind;
 /// links.
 #[derive(Debug)]
 pub enum LinksOutput {
-    /// Open a connection to a peer, and report it with [`Links::opened`](super::Links::opened) or
-    /// [`Links::not_opened`](super::Links::not_opened).
+    /// Open a connection to a peer, and report it with [`Links::add_outgoing`](super::Links::add_outgoing) or
+    /// [`Links::fail_outgoing`](super::Links::fail_outgoing).
     Open {
         /// The peer.
         peer: Id,

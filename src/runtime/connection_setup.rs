@@ -63,7 +63,7 @@ impl Connections {
         let (trusted, (transport, source)) = (self.local.users.check(&socket), socket.origin());
         match (self.add(socket, Phase::Greeting), trusted) {
             (Ok(key), Ok(())) => {
-                self.links.accepted(now, key, transport, source);
+                self.links.add_incoming(now, key, transport, source);
                 self.settle(now);
             }
             // No more bytes are read from this connection.
@@ -79,7 +79,7 @@ impl Connections {
     pub(super) fn connect(&mut self, now: Time, to: Id) {
         let Some(address) = self.links.peering.book.address(to) else {
             let why = "no address is known for it: add it to the peers";
-            return self.links.not_opened(now, to, CauseKind::Unreachable, why);
+            return self.links.fail_outgoing(now, to, CauseKind::Unreachable, why);
         };
         let socket = match (&address, &self.accepting.host) {
             (Address::Host, Some(host)) => Ok(Socket::Host(HostSocket::open(host, to))),
@@ -89,16 +89,16 @@ impl Connections {
         let at_once = socket.as_ref().is_ok_and(|socket| socket.connects_at_once());
         match socket.and_then(|socket| self.add(socket, Phase::Connecting(to))) {
             Ok(key) => {
-                self.links.opened(now, key, to);
+                self.links.add_outgoing(now, key, to);
                 if at_once {
                     self.greet(now, key);
                 }
             }
             Err(error) if are_short(&error) => self.note_connect_shortage(to),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.links.not_opened(now, to, CauseKind::NotAuthorised, &error.to_string());
+                self.links.fail_outgoing(now, to, CauseKind::NotAuthorised, &error.to_string());
             }
-            Err(error) => self.links.not_opened(now, to, CauseKind::Unreachable, &error.to_string()),
+            Err(error) => self.links.fail_outgoing(now, to, CauseKind::Unreachable, &error.to_string()),
         }
     }
 

@@ -39,7 +39,7 @@ impl Connections {
         let Some(connection) = self.links.table.get(key) else { return };
         let (transport, _) = connection.socket.origin();
         let rings = connection.socket.offers_memory();
-        self.links.connected(now, key, transport, rings);
+        self.links.complete_outgoing(now, key, transport, rings);
         self.settle(now);
     }
 

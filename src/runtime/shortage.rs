@@ -170,7 +170,7 @@ impl Connections {
                 "no file descriptor is left (ulimit -n {}): raise the limit, or close what is not needed",
                 self.descriptors.limit
             );
-            self.links.not_opened(now, to, CauseKind::Unreachable, &why);
+            self.links.fail_outgoing(now, to, CauseKind::Unreachable, &why);
             self.settle(now);
         }
     }

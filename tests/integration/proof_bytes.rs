@@ -68,9 +68,9 @@ fn example() -> BTreeMap<&'static str, Vec<u8>> {
 fn a_proof_is_what_the_document_shows() {
     let (key, now, context) = (LinkKey(1), Time::from_nanos(1), FeedContext::default());
     let (mut three, mut four) = (machine(3, 0x33, 0x35), machine(4, 0x44, 0x46));
-    three.opened(now, key, 4);
-    four.accepted(now, key, Transport::Network, Some(1));
-    three.connected(key, Transport::Network, false);
+    three.add_outgoing(now, key, 4);
+    four.add_incoming(now, key, Transport::Network, Some(1));
+    three.complete_outgoing(key, Transport::Network, false);
     let mut steps = BTreeMap::new();
     let (first, _) = written(&mut three);
     four.feed(now, key, &first, &context);

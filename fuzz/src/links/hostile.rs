@@ -49,7 +49,7 @@ impl Victim {
         let (mut node, now) = (Node::new(0, hiwater), Time::from_nanos(1));
         let end = node.end(0, Phase::Greeting, 0);
         let key = node.links.table.put(end);
-        node.links.accepted(now, key, Transport::User, None);
+        node.links.add_incoming(now, key, Transport::User, None);
         let hello = Hello {
             from: PEER,
             to: 0,
@@ -134,7 +134,7 @@ impl Victim {
                 }
                 LinksOutput::Open { peer } => {
                     let kind = chained_gpc::wire::CauseKind::Unreachable;
-                    self.node.links.not_opened(self.now, peer, kind, "nobody listens");
+                    self.node.links.fail_outgoing(self.now, peer, kind, "nobody listens");
                 }
                 _ => {}
             }

@@ -186,9 +186,9 @@ impl Pair {
             keys[node] = self.nodes[node].links.table.put(end);
         }
         self.wires.push(Wire { keys, bytes: Default::default(), closed: [false; 2] });
-        self.nodes[at].links.opened(now, keys[at], other as Id);
-        self.nodes[other].links.accepted(now, keys[other], Transport::User, None);
-        self.nodes[at].links.connected(now, keys[at], Transport::User, false);
+        self.nodes[at].links.add_outgoing(now, keys[at], other as Id);
+        self.nodes[other].links.add_incoming(now, keys[other], Transport::User, None);
+        self.nodes[at].links.complete_outgoing(now, keys[at], Transport::User, false);
         self.settle(other);
     }
 

@@ -149,7 +149,7 @@ impl Pair {
             let now = self.now;
             match output {
                 LinksOutput::Open { peer } if self.unreachable => {
-                    self.nodes[at].not_opened(now, peer, CauseKind::Unreachable, "nobody listens");
+                    self.nodes[at].fail_outgoing(now, peer, CauseKind::Unreachable, "nobody listens");
                 }
                 LinksOutput::Open { .. } => self.connect(at),
                 LinksOutput::Close { key } | LinksOutput::CloseAfterWriting { key } => {
@@ -197,9 +197,9 @@ impl Pair {
             keys[node] = self.nodes[node].table.put(End { link, wire });
         }
         self.wires.push(Wire { keys, bytes: Default::default(), closed: [false; 2] });
-        self.nodes[at].opened(now, keys[at], other as Id);
-        self.nodes[other].accepted(now, keys[other], Transport::User, None);
-        self.nodes[at].connected(now, keys[at], Transport::User, false);
+        self.nodes[at].add_outgoing(now, keys[at], other as Id);
+        self.nodes[other].add_incoming(now, keys[other], Transport::User, None);
+        self.nodes[at].complete_outgoing(now, keys[at], Transport::User, false);
         self.settle(other);
     }
 

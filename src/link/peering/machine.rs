@@ -86,7 +86,7 @@ pub enum LinkStatus {
     Up(LinkKey),
     /// The link is being opened.
     Opening,
-    /// No link: the driver connects, and calls [`Peering::opened`] or [`Peering::not_opened`].
+    /// No link: the driver connects, and calls [`Peering::add_outgoing`] or [`Peering::fail_outgoing`].
     Open,
     /// The id is not a peer.
     Unknown,
@@ -228,8 +228,8 @@ impl<B: Book> Peering<B> {
     }
 
     /// Registers a connection to a peer that the driver is opening. The driver reports that it is
-    /// [open](Self::connected) or has [ended](Self::ended).
-    pub fn opened(&mut self, now: Time, key: LinkKey, to: Id) {
+    /// [open](Self::complete_outgoing) or has [ended](Self::ended).
+    pub fn add_outgoing(&mut self, now: Time, key: LinkKey, to: Id) {
         self.entry(to);
         self.set_state(to, State::Connecting(key));
         self.greetings.insert(key, Greeting::to(to));
@@ -237,13 +237,13 @@ impl<B: Book> Peering<B> {
     }
 
     /// Reports that no connection to a peer could be started.
-    pub fn not_opened(&mut self, to: Id, kind: CauseKind, why: &str) {
+    pub fn fail_outgoing(&mut self, to: Id, kind: CauseKind, why: &str) {
         self.entry(to);
         self.fail_to_reach(to, kind, why.into());
     }
 
     /// Registers an accepted connection.
-    pub fn accepted(&mut self, now: Time, key: LinkKey, transport: Transport, source: Option<Source>) {
+    pub fn add_incoming(&mut self, now: Time, key: LinkKey, transport: Transport, source: Option<Source>) {
         if let Some(oldest) = self.half_open.eviction(source) {
             self.reject_silent(oldest, "it has sent no hello, and others need its place");
         }

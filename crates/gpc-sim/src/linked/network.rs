@@ -37,7 +37,7 @@ impl World {
         let at_once = way == Transport::User || self.linked().settings.refusal == Refusal::AtOnce;
         if at_once && self.perhaps_refuse(from, to) {
             // A Unix socket reports the refusal at once, and so does a host without a route.
-            return self.process(from).links.not_opened(now, to, CauseKind::Unreachable, REFUSED);
+            return self.process(from).links.fail_outgoing(now, to, CauseKind::Unreachable, REFUSED);
         }
         let linked = self.linked();
         let pipe = PipeId::try_from(linked.pipes.len()).expect("fewer connections than memory could hold");
@@ -46,14 +46,14 @@ impl World {
         self.pipe(pipe).ends[0].begun = self.hosts.incarnation(from);
         let key = self.add_connection(from, (pipe, 0), Phase::Connecting(to));
         self.process(from).open.insert((pipe, 0));
-        self.process(from).links.opened(now, key, to);
+        self.process(from).links.add_outgoing(now, key, to);
         self.trace.say(self.now, format_args!("{from} connects to {to}, connection {pipe}"));
         match way {
             Transport::User | Transport::Host(_) => {
                 self.pipe(pipe).listener = Some(self.hosts.run(to));
                 self.process(to).open.insert((pipe, 1));
                 self.convey(pipe, 1, ConnectionEvent::Accepted);
-                self.process(from).links.connected(now, key, way, false);
+                self.process(from).links.complete_outgoing(now, key, way, false);
             }
             Transport::Loopback | Transport::Network => self.convey(pipe, 1, ConnectionEvent::Opens),
         }
@@ -190,7 +190,7 @@ impl World {
             ConnectionEvent::Stands => {
                 let way = self.linked().way(from, to);
                 let Some(key) = key else { return };
-                self.process(to).links.connected(now, key, way, false);
+                self.process(to).links.complete_outgoing(now, key, way, false);
                 self.settle_links(to);
             }
             ConnectionEvent::Bytes(bytes) => {
@@ -228,7 +228,7 @@ impl World {
         (end.open, end.begun, end.since) = (true, begun, since);
         let source = (way != Transport::User).then_some(Source::from(from));
         let key = self.add_connection(to, (pipe, 1), Phase::Greeting);
-        self.process(to).links.accepted(now, key, way, source);
+        self.process(to).links.add_incoming(now, key, way, source);
         self.settle_links(to);
         if self.pipe(pipe).ends[1].ends_at <= self.now {
             self.connection_ended((pipe, 1), "connection reset");

@@ -19,7 +19,7 @@ impl World {
         if std::mem::take(&mut self.no_descriptor) {
             self.observe(Observation::Input(process, Input::NotOpened(to)));
             let why = "there is no descriptor";
-            self.processes[process].peering.not_opened(to, CauseKind::Unreachable, why);
+            self.processes[process].peering.fail_outgoing(to, CauseKind::Unreachable, why);
             return self.settle(process);
         }
         let target = match self.redirected.take() {
@@ -38,7 +38,7 @@ impl World {
         self.opens(End { process, key }, pipe, None, Some(to));
         self.say(format_args!("process {process} connects to id {to}: {key:?}, pipe {pipe}"));
         let now = self.time();
-        self.processes[process].peering.opened(now, key, to);
+        self.processes[process].peering.add_outgoing(now, key, to);
         self.settle(process);
     }
 
@@ -228,7 +228,7 @@ impl World {
         self.convey(pipe, 1, Chunk::Stands);
         let (now, way) = (self.time(), self.pipes[pipe].way);
         let source = (way != Transport::User).then_some(source);
-        self.processes[process].peering.accepted(now, key, way, source);
+        self.processes[process].peering.add_incoming(now, key, way, source);
         self.settle(process);
     }
 
@@ -245,7 +245,7 @@ impl World {
             Chunk::Stands => {
                 let Pipe { way, rings, .. } = self.pipes[pipe];
                 self.observe(Observation::Input(process, Input::Stands(key)));
-                self.processes[process].peering.connected(key, way, rings);
+                self.processes[process].peering.complete_outgoing(key, way, rings);
                 self.settle(process);
             }
             Chunk::Bytes(bytes) => self.arrived(process, key, &bytes),

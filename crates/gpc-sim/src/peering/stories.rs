@@ -54,13 +54,13 @@ impl Side {
 
     /// Opens a connection and sends its first bytes.
     fn connect(&mut self, key: usize, to: Id, way: Transport) {
-        self.peering.opened(NOW, LinkKey(key), to);
-        self.peering.connected(LinkKey(key), way, false);
+        self.peering.add_outgoing(NOW, LinkKey(key), to);
+        self.peering.complete_outgoing(LinkKey(key), way, false);
         self.settle();
     }
 
     fn accept(&mut self, key: usize, way: Transport) {
-        self.peering.accepted(NOW, LinkKey(key), way, None);
+        self.peering.add_incoming(NOW, LinkKey(key), way, None);
         self.settle();
     }
 
@@ -126,7 +126,7 @@ fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
 #[test]
 fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
-    low.peering.opened(NOW, LinkKey(0), 2);
+    low.peering.add_outgoing(NOW, LinkKey(0), 2);
     high.connect(0, 1, Transport::User);
     low.accept(1, Transport::User);
     low.hear(1, &high.next());
@@ -210,7 +210,7 @@ fn who_waits_keeps_its_place_from_another_key() {
     };
     let (mut new, mut liar) = (again(12), again(13));
     greet(&mut node, &mut new, 1);
-    liar.peering.opened(NOW, LinkKey(2), 2);
+    liar.peering.add_outgoing(NOW, LinkKey(2), 2);
     liar.peering.give_up_attempt(2);
     liar.settle();
     greet(&mut node, &mut liar, 3);
