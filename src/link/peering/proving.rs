@@ -22,7 +22,7 @@ use crate::wire::head::{Goodbye, GoodbyeReason};
 const NO_REASON: &str = "it refused the proof without a reason: its secret, job, version or encryption differs from this node's, or it has no secret; see its log";
 
 impl<B: Book> Peering<B> {
-    /// Reports that a connection that was [opened](Self::add_outgoing) is open over this transport; `rings` is whether memory
+    /// Reports that an [outgoing](Self::add_outgoing) connection is open over this transport; `rings` is whether memory
     /// for rings is offered on it.
     pub fn complete_outgoing(&mut self, key: LinkKey, transport: Transport, rings: bool) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
