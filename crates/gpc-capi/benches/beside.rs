@@ -65,6 +65,14 @@ struct RustCaller {
     echo: FuncHandle,
 }
 
+fn register_echo(functions: &Functions) -> FuncHandle {
+    let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
+        reply.data = request.data().to_vec();
+        Ok(())
+    });
+    echo.expect("a fresh name")
+}
+
 fn call(echo: FuncHandle, n: u32) -> Call {
     Call::new(echo).ids(0..n).tree(Tree::Binomial).data(DATA.to_vec())
 }
@@ -91,17 +99,21 @@ impl Side for RustThreads {
 }
 
 impl RustCaller {
-    fn start(n: u32, link: LinkKind, functions: &Functions, echo: FuncHandle) -> RustCaller {
+    /// Each node has functions of its own, as contexts of C have.
+    fn start(n: u32, link: LinkKind) -> RustCaller {
         let (listeners, addresses) = link.listen(0..n).expect("fresh addresses");
         let peers = Peers::from(addresses);
+        let mut handles = Vec::new();
         let builder = |(id, listener)| {
-            let builder = Node::builder(id).functions(functions).peers(peers.clone()).wait(Wait::Block);
+            let functions = Functions::new();
+            handles.push(register_echo(&functions));
+            let builder = Node::builder(id).functions(&functions).peers(peers.clone()).wait(Wait::Block);
             builder.listener(listener).link(link)
         };
         let mut builders = (0..n).zip(listeners).map(builder);
         let root = builders.next().expect("a first node").polled().expect("a node");
         let others = builders.map(|builder| builder.start().expect("a node")).collect();
-        RustCaller { root, others, echo }
+        RustCaller { root, others, echo: handles[0] }
     }
 }
 
@@ -275,11 +287,7 @@ fn main() {
     let asked: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let sizes = if asked.is_empty() { vec![2, 8, 64] } else { asked };
     let functions = Functions::new();
-    let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
-        reply.data = request.data().to_vec();
-        Ok(())
-    });
-    let echo = echo.expect("a fresh name");
+    let echo = register_echo(&functions);
     let link = LinkKind::default();
     let is_wanted = |kind: &str| {
         let mut kinds = std::env::args().filter(|argument| KINDS.contains(&argument.as_str())).peekable();
@@ -293,7 +301,7 @@ fn main() {
     }
     for &n in sizes.iter().filter(|_| is_wanted("caller")) {
         compare("caller", n, || {
-            let rust = RustCaller::start(n, link, &functions, echo);
+            let rust = RustCaller::start(n, link);
             (Box::new(rust), Box::new(C::start(n, Polled::Caller)))
         });
     }
