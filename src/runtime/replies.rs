@@ -164,7 +164,12 @@ impl Replies {
             NextReply::End(ended) => {
                 self.has_ended = true;
                 sort_by_key(&mut self.known, |group| group.start);
-                self.ready.extend(rest(plan, ended, &self.known));
+                let mut rest = rest(plan, ended, &self.known);
+                // A call that has ended before its replies were asked for has all of them here, in the caller's order.
+                sort_by_key(&mut rest, |reply| {
+                    reply.as_ref().map_or_else(|lost| lost.id, |reply| reply.id) == plan.root
+                });
+                self.ready.extend(rest);
             }
         }
     }

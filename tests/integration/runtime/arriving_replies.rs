@@ -77,6 +77,32 @@ fn replies_arrive_while_others_are_awaited() {
     });
 }
 
+/// If the call had ended before its replies were asked for, they had the caller's order, and the root's came first.
+#[test]
+fn the_roots_reply_is_the_last_one_of_a_call_that_has_ended() {
+    for link in LINKS {
+        let functions = Functions::new();
+        let who = functions.at(Placement::Inline).func("who", |_, _| Ok(())).unwrap();
+        let mut nodes = polled(4, link, &functions);
+        for tree in [Tree::Flat, Tree::Binary] {
+            let handle = nodes[0].call(Call::new(who).ids(0..4).tree(tree)).unwrap();
+            // Enough that it ends; if it did not, its replies would arrive in this order as well.
+            (0..200).for_each(|_| gpc_test_support::nodes::turn(&mut nodes));
+            let (mut replies, mut ids) = (handle.replies(), Vec::new());
+            let mut task = Context::from_waker(Waker::noop());
+            // Ends: the call has a time limit.
+            loop {
+                match replies.poll_next(&mut task) {
+                    Poll::Ready(Some(reply)) => ids.push(id_of(reply)),
+                    Poll::Ready(None) => break,
+                    Poll::Pending => gpc_test_support::nodes::turn(&mut nodes),
+                }
+            }
+            assert_eq!((ids.len(), ids.last()), (4, Some(&0)), "{link:?} {ids:?}");
+        }
+    }
+}
+
 #[test]
 fn lost_ids_are_named_and_a_failed_call_has_no_more_replies() {
     limited(|| {
