@@ -6,7 +6,7 @@ use super::frame::{Fields, FrameError, Kind};
 use super::message::CallId;
 use super::straggler::Straggler;
 
-/// Most calls that a STRAGGLERS frame tells of: those whose limits pass first say what is wrong, and a frame is short.
+/// Maximum number of calls in a STRAGGLERS frame. A frame is short: it has the calls whose limits pass first.
 pub const STRAGGLERS_MAX: usize = 8;
 
 /// Bytes of a call in a STRAGGLERS frame.

@@ -134,7 +134,7 @@ impl Victim {
                 }
                 LinksOutput::Open { peer } => {
                     let kind = chained_gpc::wire::CauseKind::Unreachable;
-                    self.node.links.fail_outgoing(self.now, peer, kind, "nobody listens");
+                    self.node.links.fail_outgoing(self.now, peer, kind, "connection refused");
                 }
                 _ => {}
             }

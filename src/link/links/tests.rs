@@ -149,7 +149,7 @@ impl Pair {
             let now = self.now;
             match output {
                 LinksOutput::Open { peer } if self.unreachable => {
-                    self.nodes[at].fail_outgoing(now, peer, CauseKind::Unreachable, "nobody listens");
+                    self.nodes[at].fail_outgoing(now, peer, CauseKind::Unreachable, "connection refused");
                 }
                 LinksOutput::Open { .. } => self.connect(at),
                 LinksOutput::Close { key } | LinksOutput::CloseAfterWriting { key } => {
@@ -354,7 +354,7 @@ fn queued_messages_arrive_in_order_and_a_failed_attempt_is_reported_once() {
     let [LostLink { peer: 1, unreached: true, unsent: None, why, .. }] = &pair.losses[0][..] else {
         panic!("{:?}", pair.losses)
     };
-    assert_eq!(why, "cannot connect to place 1: nobody listens");
+    assert_eq!(why, "cannot connect to place 1: connection refused");
     pair.assert_empty();
 }
 

@@ -82,10 +82,10 @@ fn replies_arrive_while_others_are_awaited() {
 fn the_roots_reply_is_the_last_one_of_a_call_that_has_ended() {
     for link in LINKS {
         let functions = Functions::new();
-        let who = functions.at(Placement::Inline).func("who", |_, _| Ok(())).unwrap();
+        let empty = functions.at(Placement::Inline).func("empty", |_, _| Ok(())).unwrap();
         let mut nodes = polled(4, link, &functions);
         for tree in [Tree::Flat, Tree::Binary] {
-            let handle = nodes[0].call(Call::new(who).ids(0..4).tree(tree)).unwrap();
+            let handle = nodes[0].call(Call::new(empty).ids(0..4).tree(tree)).unwrap();
             // Enough that it ends; if it did not, its replies would arrive in this order as well.
             (0..200).for_each(|_| gpc_test_support::nodes::turn(&mut nodes));
             let (mut replies, mut ids) = (handle.replies(), Vec::new());
