@@ -15,8 +15,8 @@ use super::wait::PollStep;
 use crate::branch_hint::unlikely;
 use crate::chain::Time;
 
-/// Minimum time between two calls of epoll while the node polls rings, in nanoseconds. A call costs ten times as much as a
-/// ring check.
+/// Minimum time between two calls of epoll while the node polls rings, in nanoseconds. A call costs ten times as much
+/// as a ring check.
 const EPOLL_INTERVAL_MIN: u64 = 4_000;
 
 /// Maximum time between two calls, in nanoseconds. The interval doubles after each call without an event. It delays a
