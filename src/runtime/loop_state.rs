@@ -27,8 +27,8 @@ pub(super) struct Polling {
     pub(super) policy: PollPolicy,
     /// Time of the last call of epoll while polling.
     pub(super) last_epoll: Time,
-    /// Minimum time from that call to the next one, in nanoseconds.
-    pub(super) epoll_interval: u64,
+    /// Minimum time from that call to the next one.
+    pub(super) epoll_interval: Duration,
     /// Whether the last short answer of this turn was not the last of its call.
     pub(super) expects_more: bool,
     /// Whether the driver waits for the descriptor: peers and other threads wake it.
@@ -45,7 +45,7 @@ impl Polling {
             events: Some(Events::with_capacity(EVENTS)),
             policy: PollPolicy::new(wait),
             last_epoll: Time::default(),
-            epoll_interval: 0,
+            epoll_interval: Duration::ZERO,
             expects_more: false,
             is_armed: false,
             is_active: false,

@@ -15,16 +15,15 @@ use super::wait::PollStep;
 use crate::branch_hint::unlikely;
 use crate::chain::Time;
 
-/// Minimum time between two calls of epoll while the node polls rings, in nanoseconds. A call costs ten times as much
-/// as a ring check.
-const EPOLL_INTERVAL_MIN: u64 = 4_000;
+/// Minimum time between two calls of epoll while the node polls rings. A call costs ten times as much as a ring check.
+const EPOLL_INTERVAL_MIN: Duration = Duration::from_micros(4);
 
-/// Maximum time between two calls, in nanoseconds. The interval doubles after each call without an event. It delays a
-/// message on a socket no longer than a wake-up takes.
-const EPOLL_INTERVAL_MAX: u64 = 32_000;
+/// Maximum time between two calls. The interval doubles after each call without an event. It delays a message on a
+/// socket no longer than a wake-up takes.
+const EPOLL_INTERVAL_MAX: Duration = Duration::from_micros(32);
 
 /// The same if other processes share the core: each of them calls epoll, and a yield takes about as long.
-const EPOLL_INTERVAL_MAX_SHARED: u64 = 128_000;
+const EPOLL_INTERVAL_MAX_SHARED: Duration = Duration::from_micros(128);
 
 /// Number of ring checks between two yields or readings of the clock: about two microseconds.
 const RING_CHECKS: usize = 128;
@@ -217,7 +216,7 @@ impl EventLoop {
         let most =
             if self.polling.policy.is_alone() { EPOLL_INTERVAL_MAX } else { EPOLL_INTERVAL_MAX_SHARED };
         let now = self.clock.time();
-        let due = now.nanos_since(self.polling.last_epoll)
+        let due = now.since(self.polling.last_epoll)
             >= if busy { most } else { self.polling.epoll_interval.min(most) };
         if due {
             self.polling.last_epoll = now;

@@ -2,8 +2,6 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use chained_gpc::Reply;
-
 use super::frames;
 use super::pointers::{border, handle};
 use super::types::cgpc_reply;
@@ -40,24 +38,12 @@ pub unsafe extern "C" fn cgpc_reply_set_data(
     // SAFETY: the documentation demands valid pointers.
     unsafe {
         border(|c| {
-            let data = c.bytes(data, length, "data")?;
+            let data = c.bytes(data, length, "data")?.to_vec();
             frames::with_reply(handle(reply), |reply| {
-                set_data(reply, data);
+                *reply.own_data() = data;
                 Ok(CGPC_OK)
             })
         })
-    }
-}
-
-/// Into the buffer that the reply has, unless the bytes may lie there.
-fn set_data(reply: &mut Reply, data: &[u8]) {
-    let offset = (data.as_ptr() as usize).wrapping_sub(reply.data.as_ptr() as usize);
-    if offset < reply.data.capacity() || !reply.shared.is_empty() {
-        let data = data.to_vec();
-        *reply.own_data() = data;
-    } else {
-        reply.data.clear();
-        reply.data.extend_from_slice(data);
     }
 }
 
@@ -181,40 +167,5 @@ pub unsafe extern "C" fn cgpc_explain(message: *const c_char) -> c_int {
             frames::explain_innermost(c.text(message, "message")?)?;
             Ok(CGPC_OK)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A part of these bytes, as a C program has it: by its address.
-    fn part<'a>(of: &[u8], start: usize, end: usize) -> &'a [u8] {
-        // SAFETY: the callers keep the bytes until the part has been used.
-        unsafe { std::slice::from_raw_parts(of[start..end].as_ptr(), end - start) }
-    }
-
-    #[test]
-    fn data_replace_others_in_their_buffer() {
-        let mut reply = Reply { data: b"a long reply".to_vec(), ..Reply::default() };
-        let buffer = reply.data.as_ptr();
-        set_data(&mut reply, b"short");
-        assert_eq!((&reply.data[..], reply.data.as_ptr()), (&b"short"[..], buffer));
-        set_data(&mut reply, b"longer than it was before");
-        assert_eq!(reply.data, b"longer than it was before");
-        set_data(&mut reply, b"");
-        assert!(reply.data.is_empty());
-    }
-
-    #[test]
-    fn a_part_of_the_reply_may_replace_it() {
-        let mut reply = Reply { data: b"0123456789".to_vec(), ..Reply::default() };
-        let tail = part(&reply.data, 2, 10);
-        set_data(&mut reply, tail);
-        assert_eq!(reply.data, b"23456789");
-        let mut reply = Reply { shared: b"0123456789".to_vec().into(), ..Reply::default() };
-        let middle = part(&reply.shared, 3, 7);
-        set_data(&mut reply, middle);
-        assert_eq!((&reply.data[..], reply.shared.len()), (&b"3456"[..], 0));
     }
 }
