@@ -235,7 +235,7 @@ impl IncomingResponses {
     pub(super) fn owes_window(&self) -> bool {
         self.responses.values().any(|reply| match reply {
             IncomingResponse::Whole { is_granted, .. } => !is_granted,
-            IncomingResponse::Header { .. } => true,
+            IncomingResponse::Header { head, .. } => head.data_len > WINDOW,
             IncomingResponse::Data(writer) => writer.will_grant(),
         })
     }
