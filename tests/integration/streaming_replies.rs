@@ -356,7 +356,7 @@ fn who_gathers_a_reply_grants_all_of_it_at_once() {
 #[test]
 fn a_sender_whose_data_fit_the_first_window_needs_no_other() {
     let mut link = Link::new(PASSES_ON);
-    link.up.push(reply(whole(1, SEGMENT, 2 * SEGMENT)));
+    link.up.push(reply(whole(1, 3 * SEGMENT, 2 * SEGMENT)));
     while link.transfer(SEGMENT / 4) {
         assert!(!link.parent.owes_window());
     }
