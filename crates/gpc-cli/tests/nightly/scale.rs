@@ -60,7 +60,7 @@ fn exchange(mut command: Command, look: impl FnOnce()) {
     assert_eq!(ended.lines(), exchanged());
 }
 
-/// Returns the processes of gpc itself: nodes and supervisors.
+/// Returns the processes of gpc itself: nodes, supervisors and servers of PMIx.
 fn own(place: &Place) -> Vec<Process> {
     let mut own = place.processes();
     own.retain(|process| process.line.starts_with(EXE));
@@ -85,7 +85,13 @@ fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
     let script = format!("{PMI}{EXCHANGE}");
     exchange(place.script(&words["run ".len()..], &script), || {
         let own = own(&place);
-        assert_eq!(own.len(), 2 * NODES, "a supervisor for each node");
+        let count = |command: &str| {
+            own.iter().filter(|process| process.line.split(' ').nth(1) == Some(command)).count()
+        };
+        assert_eq!((count("run"), count("node"), count("keep")), (1, NODES - 1, NODES), "{own:?}");
+        // A script may start an Open MPI program, so each node has a server where libpmix is installed.
+        assert!([0, NODES].contains(&count("pmix-serve")), "{own:?}");
+        assert_eq!(own.len(), 2 * NODES + count("pmix-serve"), "{own:?}");
         for process in own {
             let memory = kib(process.pid, "VmHWM");
             assert!(memory < 64 << 10, "{memory} KiB: {process:?}");
