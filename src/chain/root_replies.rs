@@ -69,11 +69,20 @@ impl RootParts {
     /// Copies the root's own reply and the replies of its children. Together they make an answer with this head.
     fn new(head: &ResponseHead, own: Option<&Reply>, bytes: &[u8], children: &[Entry]) -> RootParts {
         let (header, data): (&[u8], &[u8]) = own.map_or((&[], &[]), |own| (&own.header, &own.data));
-        let mut all =
-            SmallVec::from_elem(0, bytes.len() + header.len() + data.len() + children.len() * Entry::BYTES);
-        let mut out = &mut all[..];
-        [bytes, header, data].iter().for_each(|part| out.put_slice(part));
-        children.iter().for_each(|child| out.put_slice(&child.to_bytes()));
+        let length = bytes.len() + header.len() + data.len() + children.len() * Entry::BYTES;
+        let all = match length <= BYTES_INSIDE {
+            true => {
+                let mut room = [0; BYTES_INSIDE];
+                emit(&mut &mut room[..], [bytes, header, data], children);
+                SmallVec::from_buf_and_len(room, length)
+            }
+            // Not zeroed first: glibc reuses memory faster for `malloc` than for `calloc`.
+            false => {
+                let mut room = Vec::with_capacity(length);
+                emit(&mut room, [bytes, header, data], children);
+                SmallVec::from_vec(room)
+            }
+        };
         RootParts {
             bytes: all,
             own: own.map(|_| Entry::new(0, bytes.len(), header.len(), data.len())),
@@ -132,6 +141,12 @@ impl RootParts {
             part.map(|(header, data)| each(header, data)).is_some()
         })
     }
+}
+
+/// Appends the parts, and the entries of the children.
+fn emit(out: &mut impl BufMut, parts: [&[u8]; 3], children: &[Entry]) {
+    parts.iter().for_each(|part| out.put_slice(part));
+    children.iter().for_each(|child| out.put_slice(&child.to_bytes()));
 }
 
 impl fmt::Debug for RootParts {
