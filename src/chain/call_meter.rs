@@ -5,30 +5,73 @@ use std::sync::Arc;
 
 use super::end::End;
 use super::seeded_hash::{Seeded, SeededMap};
-use crate::wire::call_metrics::{CallMetrics, Histogram};
+use crate::branch_hint::likely;
+use crate::wire::call_metrics::{Bucket, CallMetrics, Histogram};
 
 /// Functions with a histogram of their own: about 60 KiB. Few programs have more; the calls of others are counted
 /// together.
 const FUNCTIONS_MAX: usize = 256;
+
+/// The function of the last call, which often is that of the next one, too, and what is not counted yet: peers' calls
+/// of this function that are done and belong into one bucket.
+#[derive(Default, Debug)]
+struct Batch {
+    func: u64,
+    histogram: Option<Arc<Histogram>>,
+    bucket: Bucket,
+    calls: u64,
+    nanos: u64,
+}
 
 /// The writer of a node's metrics, which finds the histogram of a function without a lock.
 #[derive(Debug)]
 pub(super) struct CallMeter {
     shared: CallMetrics,
     known: SeededMap<u64, Arc<Histogram>>,
-    /// The function of the last call, which often is that of the next one, too.
-    last: Option<(u64, Arc<Histogram>)>,
     other: Option<Arc<Histogram>>,
+    batch: Batch,
 }
 
 impl CallMeter {
     pub(super) fn new(shared: CallMetrics, seed: u64) -> CallMeter {
-        CallMeter { shared, known: SeededMap::with_hasher(Seeded::new(seed)), last: None, other: None }
+        let known = SeededMap::with_hasher(Seeded::new(seed));
+        CallMeter { shared, known, other: None, batch: Batch::default() }
     }
 
-    /// Counts a call that has ended; `own` is whether it was started here, and `took_ns` how long it took.
-    #[inline]
+    /// Counts a call that has ended; `own` is whether it was started here, and `took_ns` how long it took. Own calls
+    /// count at once, and peers' calls at the latest with [`count`](Self::count).
+    #[inline(always)]
     pub(super) fn ended(&mut self, own: bool, func: u64, end: End, took_ns: u64) {
+        let Batch { func: last, bucket, calls, nanos, .. } = &mut self.batch;
+        if likely(!own & (end == End::Done) & (func == *last) & bucket.contains(took_ns)) {
+            *calls += 1;
+            *nanos = nanos.saturating_add(took_ns);
+        } else {
+            self.ended_alone(own, func, end, took_ns);
+        }
+    }
+
+    /// Whether calls have ended that are not counted.
+    #[inline(always)]
+    pub(super) fn has_uncounted(&self) -> bool {
+        self.batch.calls > 0
+    }
+
+    /// Counts the calls that are not counted yet: once a turn, since what that needs is seldom in the processor's
+    /// cache.
+    #[inline(always)]
+    pub(super) fn count(&mut self) {
+        let Batch { histogram, bucket, calls, nanos, .. } = &mut self.batch;
+        let (calls, nanos) = (std::mem::take(calls), std::mem::take(nanos));
+        self.shared.counts(false).done.add(calls);
+        if let Some(histogram) = histogram {
+            histogram.add(*bucket, calls, nanos);
+        }
+    }
+
+    /// Counts a call by itself. Like calls of peers that follow it are a batch.
+    #[inline(never)]
+    fn ended_alone(&mut self, own: bool, func: u64, end: End, took_ns: u64) {
         let counts = self.shared.counts(own);
         let counter = match end {
             End::Done => &counts.done,
@@ -38,22 +81,37 @@ impl CallMeter {
             End::Refused => &counts.refused,
         };
         counter.add(1);
-        if matches!(end, End::Done | End::Partial) {
-            match &self.last {
-                Some((last, histogram)) if *last == func => histogram.add(took_ns),
-                _ => self.other_function(func, end, took_ns),
-            }
+        if !matches!(end, End::Done | End::Partial) {
+            return;
+        }
+        let is_last = func == self.batch.func && self.batch.histogram.is_some();
+        if !is_last && !self.begin_batch(func) {
+            return self.first_call(func, end, took_ns);
+        }
+        let bucket = Bucket::of(took_ns);
+        if let Some(histogram) = &self.batch.histogram {
+            histogram.add(bucket, 1, took_ns);
+        }
+        if !own {
+            self.count();
+            self.batch.bucket = bucket;
         }
     }
 
-    /// Counts a call of a function that is not that of the last call.
-    fn other_function(&mut self, func: u64, end: End, took_ns: u64) {
-        match self.known.get(&func) {
-            Some(histogram) => {
-                histogram.add(took_ns);
-                self.last = Some((func, Arc::clone(histogram)));
-            }
-            None => self.first_call(func, end, took_ns),
+    /// Begins a batch of this function, if it has a histogram of its own.
+    fn begin_batch(&mut self, func: u64) -> bool {
+        let Some(histogram) = self.known.get(&func).cloned() else { return false };
+        self.count();
+        self.batch = Batch { func, histogram: Some(histogram), ..Batch::default() };
+        true
+    }
+
+    /// Changes the duration of a call that was counted.
+    #[cold]
+    pub(super) fn correct(&mut self, func: u64, from_ns: u64, to_ns: u64) {
+        self.count();
+        if let Some(histogram) = self.known.get(&func).or(self.other.as_ref()) {
+            histogram.correct(from_ns, to_ns);
         }
     }
 
@@ -62,20 +120,69 @@ impl CallMeter {
     fn first_call(&mut self, func: u64, end: End, took_ns: u64) {
         if end == End::Done && self.known.len() < FUNCTIONS_MAX {
             let histogram = self.shared.histogram(Some(func));
-            histogram.add(took_ns);
+            histogram.add(Bucket::of(took_ns), 1, took_ns);
             self.known.insert(func, histogram);
         } else {
-            self.other.get_or_insert_with(|| self.shared.histogram(None)).add(took_ns);
+            let other = self.other.get_or_insert_with(|| self.shared.histogram(None));
+            other.add(Bucket::of(took_ns), 1, took_ns);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::wire::call_metrics::CallCounts;
+
+    proptest! {
+        /// However calls mix, and whenever the batches are counted: each call is in the bucket of its own duration, of
+        /// its own function, and is counted once.
+        #[test]
+        fn batches_add_up_to_all_calls(
+            calls in prop::collection::vec(
+                (any::<bool>(), 0u64..3, any::<bool>(), 0usize..4, 0u8..8),
+                0..80,
+            ),
+        ) {
+            let (shared, mut model) = (CallMetrics::default(), BTreeMap::new());
+            let mut meter = CallMeter::new(shared.clone(), 7);
+            let mut done = [0, 0];
+            for (own, func, ends_well, took, counts) in calls {
+                let took = [0, 1_000, 1_001, 5_000_000_000][took];
+                let end = if ends_well { End::Done } else { End::Failed };
+                meter.ended(own, func, end, took);
+                if ends_well {
+                    done[usize::from(own)] += 1;
+                    let (number, total) = model.entry((func, took)).or_insert((0, 0));
+                    (*number, *total) = (*number + 1, *total + took);
+                }
+                if counts == 0 {
+                    meter.count();
+                }
+            }
+            meter.count();
+            prop_assert_eq!([shared.others().done, shared.own().done], done);
+            for function in shared.functions() {
+                let func = function.func.expect("there are few functions");
+                let mut calls = |took| model.remove(&(func, took)).unwrap_or((0, 0));
+                let [zero, one, more, long] = [0, 1_000, 1_001, 5_000_000_000].map(&mut calls);
+                let buckets: Vec<u64> = function.buckets.iter().map(|(_, count)| *count).collect();
+                let total = [zero, one, more, long].iter().map(|(_, total)| total).sum();
+                prop_assert_eq!(function.total, Duration::from_nanos(total));
+                prop_assert_eq!((buckets[0], buckets[1]), (zero.0 + one.0, more.0));
+                prop_assert_eq!((buckets.iter().sum::<u64>(), function.calls), {
+                    let all = zero.0 + one.0 + more.0 + long.0;
+                    (all, all)
+                });
+            }
+            prop_assert!(model.is_empty(), "{model:?}");
+        }
+    }
 
     #[test]
     fn calls_are_counted_by_their_end_and_where_they_started() {

@@ -6,6 +6,8 @@
 use gpc_trees::Id;
 
 use super::Time;
+use super::call_record::CallRecord;
+use super::end::End;
 use super::timeline::Timeline;
 use crate::wire::CallId;
 use crate::wire::span::Span;
@@ -19,12 +21,10 @@ const UNTIMED_MAX: u8 = 7;
 /// The call on the fast path whose function runs, or has run last.
 #[derive(Debug)]
 pub(super) struct FuncTimer {
-    pub(super) call: CallId,
-    /// The parent; this id itself if the call was started here.
-    pub(super) parent: Id,
-    came: Time,
+    /// Its record, without function and end. What calls of one turn have in common stays.
+    record: CallRecord,
+    /// When the last function that was timed began, and when it ended.
     began: Time,
-    /// When the last function that was timed ended: this one, or one before it.
     ended: Time,
     is_timed: bool,
     /// Whether the last function that was timed was quick.
@@ -35,19 +35,26 @@ pub(super) struct FuncTimer {
 
 impl FuncTimer {
     pub(super) fn new(me: Id) -> FuncTimer {
-        let (came, began, ended) = Default::default();
-        let (is_timed, quick, untimed) = Default::default();
-        let call = CallId { root: me, sequence: 0 };
-        FuncTimer { call, parent: me, came, began, ended, is_timed, quick, untimed }
+        let (began, ended, is_timed, quick, untimed) = Default::default();
+        FuncTimer { record: CallRecord::empty(me), began, ended, is_timed, quick, untimed }
     }
 
-    /// Starts the timing of a call that arrived in this turn. Its function begins when the one before it has ended.
+    /// Starts the timing of a call that arrived in this turn. Its function begins when the one before it has ended. One
+    /// that is not timed counts as no time.
     #[inline(always)]
     pub(super) fn begins(&mut self, call: CallId, parent: Id, came: Time) {
-        let FuncTimer { ended, quick, untimed, .. } = *self;
-        let is_timed = !quick | (came != self.came) | (untimed >= UNTIMED_MAX);
-        let untimed = if is_timed { 0 } else { untimed + 1 };
-        *self = FuncTimer { call, parent, came, began: came.max(ended), ended, is_timed, quick, untimed };
+        let record = &mut self.record;
+        (record.sequence, record.root, record.parent) = (call.sequence, call.root, parent);
+        self.is_timed = !self.quick | (came != record.came) | (self.untimed >= UNTIMED_MAX);
+        if self.is_timed {
+            self.untimed = 0;
+            self.began = came.max(self.ended);
+            (record.came, record.ended) = (came, Span::of_nanos(self.began.nanos_since(came)));
+            record.answered = record.ended;
+        } else {
+            self.untimed += 1;
+        }
+        record.began = record.ended;
     }
 
     /// Whether the driver reports when that function [ended](Self::ends).
@@ -65,18 +72,33 @@ impl FuncTimer {
     /// That function has ended; returns whether it was slow.
     #[inline(always)]
     pub(super) fn ends(&mut self, now: Time) -> bool {
+        let came = self.record.came;
+        let began = if self.has_untimed() { came.max(self.ended) } else { self.began };
         self.ended = now;
         self.untimed = 0;
-        self.quick = now.nanos_since(self.began) < QUICK_NS;
+        self.record.ended = Span::of_nanos(now.max(began).nanos_since(came));
+        self.record.answered = self.record.ended;
+        self.quick = now.nanos_since(began) < QUICK_NS;
         !self.quick
     }
 
-    /// The times of that call, whose function has run. One that was not timed counts as no time.
+    /// The record of that call, which ends with its function.
+    #[inline(always)]
+    pub(super) fn record(&mut self, func: u64, end: End) -> &CallRecord {
+        (self.record.func, self.record.end) = (func, end);
+        &self.record
+    }
+
+    /// That call.
+    pub(super) fn call(&self) -> CallId {
+        CallId { root: self.record.root, sequence: self.record.sequence }
+    }
+
+    /// The times of that call, whose function has run.
     #[inline(always)]
     pub(super) fn times(&self) -> Timeline {
-        let FuncTimer { came, began, ended, .. } = *self;
-        let at = |time: Time| Span::of_nanos(time.nanos_since(came));
-        Timeline { began: at(began), ended: at(ended.max(began)), ..Timeline::since(came) }
+        let CallRecord { came, began, ended, .. } = self.record;
+        Timeline { began, ended, ..Timeline::since(came) }
     }
 }
 

@@ -57,6 +57,7 @@ mod answer_checks;
 mod arrived;
 mod call;
 mod call_meter;
+mod call_record;
 mod calls;
 mod child_replies;
 mod completed_calls;

@@ -8,6 +8,7 @@ use gpc_trees::Id;
 
 use super::Time;
 use super::call_meter::CallMeter;
+use super::call_record::CallRecord;
 pub(super) use super::end::End;
 use super::func_timer::FuncTimer;
 use super::timeline::Timeline;
@@ -28,19 +29,24 @@ struct Ring<T> {
     next: usize,
 }
 
-impl<T> Ring<T> {
+impl<T: Copy> Ring<T> {
     fn new(most: usize) -> Ring<T> {
         Ring { records: Vec::with_capacity(most), most, next: 0 }
     }
 
-    /// Adds a record to a ring that has room for one at least.
+    /// Adds a copy of a record to a ring that has room for one at least.
     #[inline(always)]
-    fn push(&mut self, record: T) {
+    fn push(&mut self, record: &T) {
         match self.records.get_mut(self.next) {
-            Some(place) => *place = record,
-            None => self.records.push(record),
+            Some(place) => *place = *record,
+            None => self.extend(record),
         }
         self.next = if self.next + 1 == self.most { 0 } else { self.next + 1 };
+    }
+
+    #[cold]
+    fn extend(&mut self, record: &T) {
+        self.records.push(*record);
     }
 
     /// The records, the oldest first.
@@ -48,27 +54,6 @@ impl<T> Ring<T> {
         let (newer, older) = self.records.split_at(self.next);
         older.iter().chain(newer)
     }
-}
-
-/// One ended call, in one line of the processor's cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(align(64))]
-pub(super) struct CallRecord {
-    pub(super) sequence: u64,
-    pub(super) func: u64,
-    pub(super) came: Time,
-    pub(super) root: Id,
-    /// This id itself if the call was started here.
-    pub(super) parent: Id,
-    /// Since the call came, as are all spans here.
-    pub(super) began: Span,
-    pub(super) ended: Span,
-    pub(super) callbacks: Span,
-    /// The child that answered last; any id if there was none.
-    pub(super) last: Id,
-    pub(super) last_at: Span,
-    pub(super) answered: Span,
-    pub(super) end: End,
 }
 
 /// One answer of a child.
@@ -79,8 +64,7 @@ pub(super) struct AnswerRecord {
     pub(super) at: Span,
 }
 
-const _: () =
-    assert!(size_of::<CallRecord>() == 64 && size_of::<AnswerRecord>() == 16, "as docs/limits.md says");
+const _: () = assert!(size_of::<AnswerRecord>() == 16, "as docs/limits.md says");
 
 /// A call that ends, as the recorder needs it.
 pub(super) struct Ending {
@@ -101,8 +85,6 @@ pub(super) struct Recorder {
     timer: FuncTimer,
     /// Counts each call that is recorded.
     meter: CallMeter,
-    /// The newest records that are to be counted.
-    uncounted: usize,
     /// Where the record of the last call on the fast path is, if that call ended with its function.
     last_fast: usize,
 }
@@ -112,15 +94,7 @@ impl Recorder {
     pub(super) fn new(me: Id, calls: usize, metrics: CallMetrics, seed: u64) -> Recorder {
         let meter = CallMeter::new(metrics, seed);
         let answers = Ring::new(calls.saturating_mul(ANSWERS_PER_CALL));
-        Recorder {
-            me,
-            calls: Ring::new(calls),
-            answers,
-            timer: FuncTimer::new(me),
-            meter,
-            uncounted: 0,
-            last_fast: 0,
-        }
+        Recorder { me, calls: Ring::new(calls), answers, timer: FuncTimer::new(me), meter, last_fast: 0 }
     }
 
     /// Whether anything is recorded.
@@ -130,12 +104,12 @@ impl Recorder {
     }
 
     /// Records a call that ends here.
-    #[inline]
+    #[inline(always)]
     pub(super) fn call_ended(&mut self, ending: &Ending, times: &Timeline, now: Time) {
         if !self.is_on() {
             return;
         }
-        self.push(CallRecord {
+        self.push(&CallRecord {
             sequence: ending.call.sequence,
             func: ending.func,
             came: times.came,
@@ -151,28 +125,12 @@ impl Recorder {
         });
     }
 
-    /// Adds a record. An own call is counted when it ends; peers' calls are counted once a turn, since what counting
-    /// needs is seldom in the processor's cache.
+    /// Adds a record, and counts its call.
     #[inline(always)]
-    fn push(&mut self, record: CallRecord) {
-        self.uncounted += 1;
-        if record.parent == self.me || self.uncounted == self.calls.most {
-            self.calls.push(record);
-            return self.count();
-        }
-        self.calls.push(record);
-    }
-
-    /// Counts the calls that have ended since the last time.
-    #[inline(never)]
-    fn count(&mut self) {
-        let mut place = self.calls.next;
-        for _ in 0..std::mem::take(&mut self.uncounted) {
-            place = if place == 0 { self.calls.most } else { place } - 1;
-            let Some(record) = self.calls.records.get(place) else { return };
-            let took = record.answered.nanos().unwrap_or_default();
-            self.meter.ended(record.parent == self.me, record.func, record.end, took);
-        }
+    fn push(&mut self, record: &CallRecord) {
+        let Recorder { me, meter, calls, .. } = self;
+        count(meter, record, *me);
+        calls.push(record);
     }
 
     /// Times the last function on the fast path, if it is not timed. Returns the call of a slow function that has not
@@ -185,8 +143,8 @@ impl Recorder {
     /// Counts the calls that have ended since the last time: before the answers of a turn leave.
     #[inline(always)]
     pub(super) fn turn_ends(&mut self) {
-        if self.uncounted > 0 {
-            self.count();
+        if self.meter.has_uncounted() {
+            self.meter.count();
         }
     }
 
@@ -195,9 +153,13 @@ impl Recorder {
         if !self.timer.ends(now) {
             return None;
         }
-        let (call, ended) = (self.timer.call, self.timer.times().ended);
+        let (call, ended) = (self.timer.call(), self.timer.times().ended);
         match self.calls.records.get_mut(self.last_fast) {
             Some(record) if (record.root, record.sequence) == (call.root, call.sequence) => {
+                if record.end == End::Done {
+                    let nanos = |span: Span| span.nanos().unwrap_or_default();
+                    self.meter.correct(record.func, nanos(record.answered), nanos(ended));
+                }
                 (record.ended, record.answered) = (ended, ended);
                 None
             }
@@ -209,7 +171,7 @@ impl Recorder {
     #[inline]
     pub(super) fn child_answered(&mut self, call: CallId, child: Id, at: Span) {
         if self.is_on() {
-            self.answers.push(AnswerRecord { sequence: call.sequence, child, at });
+            self.answers.push(&AnswerRecord { sequence: call.sequence, child, at });
         }
     }
 
@@ -246,22 +208,10 @@ impl Recorder {
             return;
         }
         self.last_fast = self.calls.next;
-        let FuncTimer { call, parent, .. } = self.timer;
-        let Timeline { came, began, ended, .. } = self.timer.times();
-        self.push(CallRecord {
-            sequence: call.sequence,
-            func,
-            came,
-            root: call.root,
-            parent,
-            began,
-            ended,
-            callbacks: Span::of_nanos(0),
-            last: 0,
-            last_at: Span::NONE,
-            answered: ended,
-            end,
-        });
+        let Recorder { me, timer, meter, calls, .. } = self;
+        let record = timer.record(func, end);
+        count(meter, record, *me);
+        calls.push(record);
     }
 
     /// The ended calls, the oldest first.
@@ -273,6 +223,13 @@ impl Recorder {
     pub(super) fn answers(&self) -> impl Iterator<Item = &AnswerRecord> {
         self.answers.iter()
     }
+}
+
+/// Counts a call, which is an own one if it has no other parent.
+#[inline(always)]
+fn count(meter: &mut CallMeter, record: &CallRecord, me: Id) {
+    let took = record.answered.nanos().unwrap_or_default();
+    meter.ended(record.parent == me, record.func, record.end, took);
 }
 
 #[cfg(test)]
@@ -301,7 +258,7 @@ mod tests {
             let room = ring.records.capacity();
             for number in pushes {
                 // The halves of a record belong together.
-                ring.push((number, !number));
+                ring.push(&(number, !number));
                 model.push_back((number, !number));
                 if model.len() > most {
                     model.pop_front();

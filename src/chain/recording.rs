@@ -8,8 +8,9 @@ use gpc_trees::Id;
 use gpc_trees::sorting::sort_by;
 
 use super::call::{Call, JobState, OwnPart};
+use super::call_record::CallRecord;
 use super::fast_calls::{CallOrigin, FastCall};
-use super::recorder::{AnswerRecord, CallRecord, End};
+use super::recorder::{AnswerRecord, End};
 use super::timeline::Timeline;
 use super::{Node, Time};
 use crate::wire::{CallId, CallState, Straggler};

@@ -35,11 +35,33 @@ fn limit(bucket: usize) -> Duration {
     Duration::from_micros(1 << bucket)
 }
 
-/// The first bucket whose limit is not below this duration; `None` beyond the last one.
-fn bucket(took_ns: u64) -> Option<usize> {
-    let micros = took_ns.div_ceil(1000).max(1);
-    let bucket = (u64::BITS - (micros - 1).leading_zeros()) as usize;
-    (bucket < BUCKETS).then_some(bucket)
+/// The durations that a histogram counts together: those above the limit of one bucket, up to the next.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Bucket {
+    /// `None` beyond the last limit.
+    place: Option<usize>,
+    /// The shortest duration, and the number of durations, in nanoseconds. The default has none.
+    first: u64,
+    width: u64,
+}
+
+impl Bucket {
+    /// The bucket of a duration.
+    pub(crate) fn of(took_ns: u64) -> Bucket {
+        let micros = took_ns.div_ceil(1000).max(1);
+        let place = (u64::BITS - (micros - 1).leading_zeros()) as usize;
+        let nanos = |place: usize| 1000 << place;
+        let first = if place == 0 { 0 } else { nanos(place.min(BUCKETS) - 1) + 1 };
+        match place < BUCKETS {
+            true => Bucket { place: Some(place), first, width: nanos(place) + 1 - first },
+            false => Bucket { place: None, first, width: u64::MAX - first },
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn contains(&self, took_ns: u64) -> bool {
+        took_ns.wrapping_sub(self.first) < self.width
+    }
 }
 
 /// The durations of one function's calls.
@@ -51,11 +73,23 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn add(&self, took_ns: u64) {
-        self.calls.add(1);
-        self.nanos.add(took_ns);
-        if let Some(bucket) = bucket(took_ns) {
-            self.buckets[bucket].add(1);
+    /// Adds so many calls of this bucket, which took so long together.
+    pub(crate) fn add(&self, bucket: Bucket, calls: u64, nanos: u64) {
+        self.calls.add(calls);
+        self.nanos.add(nanos);
+        if let Some(place) = bucket.place {
+            self.buckets[place].add(calls);
+        }
+    }
+
+    /// Changes the duration of a call that was added.
+    pub(crate) fn correct(&self, from_ns: u64, to_ns: u64) {
+        self.nanos.set(self.nanos.get().saturating_sub(from_ns).saturating_add(to_ns));
+        if let Some(place) = Bucket::of(from_ns).place {
+            self.buckets[place].set(self.buckets[place].get().saturating_sub(1));
+        }
+        if let Some(place) = Bucket::of(to_ns).place {
+            self.buckets[place].add(1);
         }
     }
 
@@ -165,6 +199,7 @@ mod tests {
 
     #[test]
     fn a_duration_is_in_the_first_bucket_that_it_does_not_exceed() {
+        let bucket = |nanos| Bucket::of(nanos).place;
         let at = |limit: Duration| bucket(limit.as_nanos() as u64);
         assert_eq!([bucket(0), bucket(1), bucket(1000)], [Some(0); 3]);
         assert_eq!(
@@ -175,5 +210,30 @@ mod tests {
         let beyond = at(last + Duration::from_nanos(1));
         assert_eq!((last.as_secs(), at(last), beyond), (134, Some(BUCKETS - 1), None));
         assert!((0..BUCKETS).all(|place| at(limit(place)) == Some(place)));
+    }
+
+    /// The function that is the last of its turn is found to be slow after its call was counted.
+    #[test]
+    fn a_corrected_call_moves_to_its_bucket() {
+        let histogram = Histogram::default();
+        histogram.add(Bucket::of(50), 2, 100);
+        histogram.correct(50, 9_000);
+        let read = histogram.read(None);
+        let counts: Vec<u64> = read.buckets.iter().map(|(_, count)| *count).collect();
+        assert_eq!((read.calls, read.total), (2, Duration::from_nanos(9_050)));
+        assert_eq!((&counts[..5], counts.iter().sum::<u64>()), (&[1, 0, 0, 0, 1][..], 2));
+    }
+
+    #[test]
+    fn a_bucket_contains_the_durations_that_belong_into_it() {
+        assert!(!Bucket::default().contains(0));
+        let limits = (0..BUCKETS).map(|place| limit(place).as_nanos() as u64);
+        let all: Vec<u64> = limits.flat_map(|limit| [limit - 1, limit, limit + 1]).chain([0]).collect();
+        for &one in &all {
+            for &other in &all {
+                let same = Bucket::of(one).place == Bucket::of(other).place;
+                assert_eq!(Bucket::of(one).contains(other), same, "{one} {other}");
+            }
+        }
     }
 }
