@@ -2,13 +2,14 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::{Id, Limits};
 
 use super::auto_tree::AutoTree;
 use super::call::Call;
 use super::call_error::CallError;
+use super::clock::Zero;
 use super::executor_names::ExecutorNames;
 use super::functions::Functions;
 use super::host::Host;
@@ -32,7 +33,7 @@ pub(super) struct SharedState {
     pub(super) auto_tree: Arc<AutoTree>,
     pub(super) mailbox: Arc<Mailbox>,
     /// The zero of the node's clock.
-    pub(super) begun: Instant,
+    pub(super) begun: Zero,
     /// The budgets are valid after any panic.
     pub(super) memory: AssertUnwindSafe<Memory>,
     pub(super) calls: CallMetrics,
