@@ -126,11 +126,12 @@ impl Window {
     #[inline(always)]
     fn add_next(&mut self, sequence: u64) -> bool {
         let (word, bit) = ((sequence % WINDOW) as usize / 64, 1 << (sequence % 64));
-        let there = self.bits.get(word) & bit != 0;
+        let bits = self.bits.get(word);
+        let there = bits & bit != 0;
         let next =
             self.last.checked_add(1) == Some(sequence) && (!there || self.ones as usize > 2 * REMEMBERED);
-        if next {
-            self.bits.set(word, self.bits.get(word) | bit);
+        if likely(next) {
+            self.bits.set(word, bits | bit);
             self.ones += u32::from(!there);
             self.last = sequence;
         }

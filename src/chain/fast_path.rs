@@ -391,8 +391,7 @@ impl Node {
         if let CallOrigin::Application { ticket, .. } = origin {
             self.tickets.insert(ticket, of.call);
         }
-        let Config { seed, sizes, .. } = &self.config;
-        let fast_calls = self.fast_calls.get_or_insert_with(|| FastCalls::boxed(*seed, sizes));
+        let fast_calls = self.fast_calls.as_deref_mut()?;
         let mut fast_call = fast_calls.fresh()?;
         fast_call.call = of.call;
         fast_call.origin = origin;

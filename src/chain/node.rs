@@ -154,6 +154,7 @@ impl Node {
     }
 
     /// When the next [`Input::Tick`] is due, if anything is in flight.
+    #[inline(always)]
     pub fn next_deadline(&self) -> Option<Time> {
         if unlikely(self.load.is_waiting()) {
             return Some(self.now);

@@ -155,6 +155,7 @@ impl Plans {
     }
 
     /// Returns the stored or new plan of a request to `me`; `None` if the request must use the general path.
+    #[inline(always)]
     pub(super) fn find(&mut self, me: Id, key: &PlanKey<'_>, at_once: bool) -> Option<&Arc<Plan>> {
         if unlikely(self.plans.get(self.last).is_none_or(|plan| plan.key != *key)) {
             self.last = self.find_other(me, key, at_once)?;

@@ -162,8 +162,9 @@ impl Connection {
         (self.socket.read_vectored(&mut parts), whole)
     }
 
-    /// Fast path of a write: only small frames are queued, the link is up, and the socket takes all bytes. Returns
-    /// whether that is done; otherwise [`flush`](Self::flush) writes the rest. An error ends the connection.
+    /// Fast path of a write: only small frames are queued, the link is up, and the socket or a polled ring takes all
+    /// bytes. Returns whether that is done; otherwise [`flush`](Self::flush) writes the rest. An error ends the
+    /// connection.
     #[inline(always)]
     pub(super) fn flush_small(&mut self, traffic: &mut Traffic) -> io::Result<bool> {
         let link = &mut self.link;
@@ -171,10 +172,11 @@ impl Connection {
         if unlikely(
             !is_up
                 | self.blocked
+                | self.full
                 | self.is_writable_watched
                 | link.has_heartbeat
                 | link.is_pinging()
-                | self.socket.is_polled(),
+                | (self.socket.is_polled() & !self.is_ring_polled),
         ) {
             return Ok(false);
         }

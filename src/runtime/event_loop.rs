@@ -222,10 +222,13 @@ impl EventLoop {
     fn publish(&self) {
         let metrics = &self.connections.traffic.metrics;
         metrics.calls.set(self.node.calls() as u64);
-        metrics.running.set(self.node.jobs_running() as u64);
+        let running = self.node.jobs_running();
+        metrics.running.set(running as u64);
         // The first short request begins right after this turn.
         let short = self.short.waiting.len().saturating_sub(usize::from(self.short.running.is_none()));
-        metrics.waiting.set((self.node.functions_waiting() + short) as u64);
+        // A function waits only while others run.
+        let waiting = if running == 0 { 0 } else { self.node.functions_waiting() };
+        metrics.waiting.set((waiting + short) as u64);
     }
 
     /// Closes idle links, since descriptors are short.

@@ -11,19 +11,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use gpc_trees::sorting::sort_by;
 use gpc_trees::{Id, Registered, Registry, SplitName, Tree, TreeName};
-use tracing::debug_span;
+use tracing::{Level, debug_span, level_enabled};
 
 use super::access::Access;
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle, Merges, number};
-use super::membership_function;
-use super::metrics_function;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
-use super::recorder_function;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, DataReceiver, Factory, Streaming};
+use super::{membership_function, metrics_function, recorder_function};
 use crate::branch_hint::unlikely;
 use crate::chain::{JobResult, Reply};
 use crate::link::peering::Proof;
@@ -607,13 +605,15 @@ impl Entry {
     /// Runs a func whose reply is complete when it returns, on an empty reply.
     #[inline(always)]
     pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Box<Reason>> {
-        let _entered = self.span(request).entered();
-        unwinding(|| match &self.code {
-            Code::Func(func) => func(request, reply),
-            Code::Phased(func) => func(Phase::Init, request, reply),
-            _ => self.answers_otherwise(),
-        })
-        .inspect(|()| settle(reply))
+        let mut run = || {
+            unwinding(|| match &self.code {
+                Code::Func(func) => func(request, reply),
+                Code::Phased(func) => func(Phase::Init, request, reply),
+                _ => self.answers_otherwise(),
+            })
+            .inspect(|()| settle(reply))
+        };
+        if unlikely(level_enabled!(Level::DEBUG)) { self.span(request).in_scope(run) } else { run() }
     }
 
     /// The span of a function that runs: the id of the call joins those of all nodes.

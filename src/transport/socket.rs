@@ -192,6 +192,7 @@ impl SharedMemory for Socket {
 }
 
 impl Read for Socket {
+    #[inline(always)]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         each!(self, socket => socket.read(buffer))
     }
@@ -202,6 +203,7 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
+    #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Socket::Tcp(socket) => send(socket, bytes),

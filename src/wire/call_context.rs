@@ -63,8 +63,12 @@ fn discard(value: Option<Value>) {
 }
 
 impl Drop for CallContext {
+    #[inline]
     fn drop(&mut self) {
-        discard(self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        let held = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if held.is_some() {
+            discard(held.take());
+        }
     }
 }
 
