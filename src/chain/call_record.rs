@@ -6,9 +6,8 @@ use super::Time;
 use super::end::End;
 use crate::wire::span::Span;
 
-/// One ended call, in one line of the processor's cache.
+/// One ended call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(align(64))]
 pub(super) struct CallRecord {
     pub(super) sequence: u64,
     pub(super) func: u64,

@@ -23,9 +23,6 @@ const UNTIMED_MAX: u8 = 7;
 pub(super) struct FuncTimer {
     /// Its record, without function and end. What calls of one turn have in common stays.
     record: CallRecord,
-    /// When the last function that was timed began, and when it ended.
-    began: Time,
-    ended: Time,
     is_timed: bool,
     /// Whether the last function that was timed was quick.
     quick: bool,
@@ -35,8 +32,8 @@ pub(super) struct FuncTimer {
 
 impl FuncTimer {
     pub(super) fn new(me: Id) -> FuncTimer {
-        let (began, ended, is_timed, quick, untimed) = Default::default();
-        FuncTimer { record: CallRecord::empty(me), began, ended, is_timed, quick, untimed }
+        let (is_timed, quick, untimed) = Default::default();
+        FuncTimer { record: CallRecord::empty(me), is_timed, quick, untimed }
     }
 
     /// Starts the timing of a call that arrived in this turn. Its function begins when the one before it has ended. One
@@ -48,8 +45,8 @@ impl FuncTimer {
         self.is_timed = !self.quick | (came != record.came) | (self.untimed >= UNTIMED_MAX);
         if self.is_timed {
             self.untimed = 0;
-            self.began = came.max(self.ended);
-            (record.came, record.ended) = (came, Span::of_nanos(self.began.nanos_since(came)));
+            let began = came.max(after(record.came, record.ended));
+            (record.came, record.ended) = (came, Span::of_nanos(began.nanos_since(came)));
             record.answered = record.ended;
         } else {
             self.untimed += 1;
@@ -72,12 +69,11 @@ impl FuncTimer {
     /// That function has ended; returns whether it was slow.
     #[inline(always)]
     pub(super) fn ends(&mut self, now: Time) -> bool {
-        let came = self.record.came;
-        let began = if self.has_untimed() { came.max(self.ended) } else { self.began };
-        self.ended = now;
+        let record = &mut self.record;
+        let began = after(record.came, record.began);
         self.untimed = 0;
-        self.record.ended = Span::of_nanos(now.max(began).nanos_since(came));
-        self.record.answered = self.record.ended;
+        record.ended = Span::of_nanos(now.max(began).nanos_since(record.came));
+        record.answered = record.ended;
         self.quick = now.nanos_since(began) < QUICK_NS;
         !self.quick
     }
@@ -100,6 +96,12 @@ impl FuncTimer {
         let CallRecord { came, began, ended, .. } = self.record;
         Timeline { began, ended, ..Timeline::since(came) }
     }
+}
+
+/// The moment that is this long after another.
+#[inline(always)]
+fn after(moment: Time, span: Span) -> Time {
+    Time::from_nanos(moment.as_nanos().saturating_add(span.nanos().unwrap_or_default()))
 }
 
 #[cfg(test)]

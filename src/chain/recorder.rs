@@ -36,23 +36,34 @@ impl<T: Copy> Ring<T> {
 
     /// Adds a copy of a record to a ring that has room for one at least.
     #[inline(always)]
-    fn push(&mut self, record: &T) {
+    fn push<R: Copy + Into<T>>(&mut self, record: &R) {
         match self.records.get_mut(self.next) {
-            Some(place) => *place = *record,
-            None => self.extend(record),
+            Some(place) => *place = (*record).into(),
+            None => self.extend((*record).into()),
         }
         self.next = if self.next + 1 == self.most { 0 } else { self.next + 1 };
     }
 
     #[cold]
-    fn extend(&mut self, record: &T) {
-        self.records.push(*record);
+    fn extend(&mut self, record: T) {
+        self.records.push(record);
     }
 
     /// The records, the oldest first.
     fn iter(&self) -> impl Iterator<Item = &T> {
         let (newer, older) = self.records.split_at(self.next);
         older.iter().chain(newer)
+    }
+}
+
+/// A record in one line of the processor's cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line(CallRecord);
+
+impl From<CallRecord> for Line {
+    fn from(record: CallRecord) -> Line {
+        Line(record)
     }
 }
 
@@ -79,7 +90,7 @@ pub(super) struct Ending {
 #[derive(Debug)]
 pub(super) struct Recorder {
     me: Id,
-    calls: Ring<CallRecord>,
+    calls: Ring<Line>,
     answers: Ring<AnswerRecord>,
     /// Times the functions on the fast path.
     timer: FuncTimer,
@@ -155,7 +166,7 @@ impl Recorder {
         }
         let (call, ended) = (self.timer.call(), self.timer.times().ended);
         match self.calls.records.get_mut(self.last_fast) {
-            Some(record) if (record.root, record.sequence) == (call.root, call.sequence) => {
+            Some(Line(record)) if (record.root, record.sequence) == (call.root, call.sequence) => {
                 if record.end == End::Done {
                     let nanos = |span: Span| span.nanos().unwrap_or_default();
                     self.meter.correct(record.func, nanos(record.answered), nanos(ended));
@@ -216,7 +227,7 @@ impl Recorder {
 
     /// The ended calls, the oldest first.
     pub(super) fn calls(&self) -> impl Iterator<Item = &CallRecord> {
-        self.calls.iter()
+        self.calls.iter().map(|Line(record)| record)
     }
 
     /// The answers, the oldest first.
@@ -254,7 +265,7 @@ mod tests {
         /// memory that was reserved at the start.
         #[test]
         fn a_ring_has_the_last_records(most in 1usize..9, pushes in prop::collection::vec(any::<u64>(), 0..60)) {
-            let (mut ring, mut model) = (Ring::new(most), VecDeque::new());
+            let (mut ring, mut model) = (Ring::<(u64, u64)>::new(most), VecDeque::new());
             let room = ring.records.capacity();
             for number in pushes {
                 // The halves of a record belong together.
