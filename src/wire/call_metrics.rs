@@ -41,7 +41,8 @@ fn limit(bucket: usize) -> Duration {
 pub(crate) struct Bucket {
     /// [`BUCKETS`] beyond the last limit.
     place: u8,
-    /// The shortest duration, and the number of durations, in nanoseconds; none by default, and beyond four seconds: such calls are rare.
+    /// The shortest duration, and the number of durations, in nanoseconds; none by default, and beyond four seconds:
+    /// such calls are rare.
     first: u32,
     width: u32,
 }
@@ -66,7 +67,6 @@ impl Bucket {
     }
 
     /// Whether a call of this duration surely belongs into it.
-
     #[inline(always)]
     pub(crate) fn contains(&self, took_ns: u64) -> bool {
         took_ns.wrapping_sub(self.first.into()) < self.width.into()
