@@ -89,6 +89,8 @@ mod tests {
             times.function_ends(at(begin + 3));
         }
         times.child_answers(9, at(50));
+        // The deferred reply of a func that has returned.
+        times.function_ends(at(60));
         let span = Span::of_nanos;
         assert_eq!((times.came, times.began, times.ended, times.callbacks_ns), (at(5), span(2), span(5), 6));
         assert_eq!(times.last(), Some((9, Duration::from_nanos(45))));
