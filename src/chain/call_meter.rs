@@ -12,8 +12,8 @@ use crate::wire::call_metrics::{Bucket, CallMetrics, Histogram};
 /// together.
 const FUNCTIONS_MAX: usize = 256;
 
-/// The function of the last call, which often is that of the next one, too, and what is not counted yet: peers' calls
-/// of this function that are done and belong into one bucket.
+/// Peers' calls that are counted together: calls of one function that are done, with durations of one bucket. Function
+/// and histogram stay after the count, since the next call often has the same function.
 #[derive(Default, Debug)]
 struct Batch {
     func: u64,
@@ -39,7 +39,7 @@ impl CallMeter {
     }
 
     /// Counts a call that has ended; `own` is whether it was started here, and `took_ns` how long it took. Own calls
-    /// count at once, and peers' calls at the latest with [`count`](Self::count).
+    /// are counted at once, peers' calls at the latest by [`count`](Self::count).
     #[inline(always)]
     pub(super) fn ended(&mut self, own: bool, func: u64, end: End, took_ns: u64) {
         let Batch { func: last, bucket, calls, nanos, .. } = &mut self.batch;
@@ -51,16 +51,13 @@ impl CallMeter {
         }
     }
 
-    /// Whether calls have ended that are not counted.
-    #[inline(always)]
-    pub(super) fn has_uncounted(&self) -> bool {
-        self.batch.calls > 0
-    }
-
-    /// Counts the calls that are not counted yet: once a turn, since what that needs is seldom in the processor's
-    /// cache.
+    /// Adds the batch to the metrics. The driver does this once a turn: the memory of the metrics is seldom in the
+    /// processor's cache.
     #[inline(always)]
     pub(super) fn count(&mut self) {
+        if self.batch.calls == 0 {
+            return;
+        }
         let Batch { histogram, bucket, calls, nanos, .. } = &mut self.batch;
         let (calls, nanos) = (std::mem::take(calls), std::mem::take(nanos));
         self.shared.counts(false).done.add(calls);
@@ -69,7 +66,7 @@ impl CallMeter {
         }
     }
 
-    /// Counts a call by itself. Like calls of peers that follow it are a batch.
+    /// Counts a call at once. If a peer started it, calls like it begin a batch.
     #[inline(never)]
     fn ended_alone(&mut self, own: bool, func: u64, end: End, took_ns: u64) {
         let counts = self.shared.counts(own);
@@ -84,11 +81,11 @@ impl CallMeter {
         if !matches!(end, End::Done | End::Partial) {
             return;
         }
+        let bucket = Bucket::of(took_ns);
         let is_last = func == self.batch.func && self.batch.histogram.is_some();
         if !is_last && !self.begin_batch(func) {
-            return self.first_call(func, end, took_ns);
+            return self.new_histogram(func, end).add(bucket, 1, took_ns);
         }
-        let bucket = Bucket::of(took_ns);
         if let Some(histogram) = &self.batch.histogram {
             histogram.add(bucket, 1, took_ns);
         }
@@ -115,16 +112,14 @@ impl CallMeter {
         }
     }
 
-    /// A peer may name any function, and a call of one that does not exist is not done: it gets no histogram.
+    /// Returns the histogram of a function that has none of its own yet. A peer may name any function, and a call of one
+    /// that does not exist is not done: it gets no histogram.
     #[cold]
-    fn first_call(&mut self, func: u64, end: End, took_ns: u64) {
+    fn new_histogram(&mut self, func: u64, end: End) -> &Histogram {
         if end == End::Done && self.known.len() < FUNCTIONS_MAX {
-            let histogram = self.shared.histogram(Some(func));
-            histogram.add(Bucket::of(took_ns), 1, took_ns);
-            self.known.insert(func, histogram);
+            self.known.entry(func).or_insert_with(|| self.shared.histogram(Some(func)))
         } else {
-            let other = self.other.get_or_insert_with(|| self.shared.histogram(None));
-            other.add(Bucket::of(took_ns), 1, took_ns);
+            self.other.get_or_insert_with(|| self.shared.histogram(None))
         }
     }
 }

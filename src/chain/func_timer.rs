@@ -21,7 +21,8 @@ const UNTIMED_MAX: u8 = 7;
 /// The call on the fast path whose function runs, or has run last.
 #[derive(Debug)]
 pub(super) struct FuncTimer {
-    /// Its record, without function and end. What calls of one turn have in common stays.
+    /// The record of that call, without function and end. The fields that all calls of a turn share stay for the next
+    /// call.
     record: CallRecord,
     is_timed: bool,
     /// Whether the last function that was timed was quick.
@@ -36,8 +37,8 @@ impl FuncTimer {
         FuncTimer { record: CallRecord::empty(me), is_timed, quick, untimed }
     }
 
-    /// Starts the timing of a call that arrived in this turn. Its function begins when the one before it has ended. One
-    /// that is not timed counts as no time.
+    /// Starts the timing of a call that arrived in this turn. Its function begins when the one before it has ended. A
+    /// function that is not timed counts as no time.
     #[inline(always)]
     pub(super) fn begins(&mut self, call: CallId, parent: Id, came: Time) {
         let record = &mut self.record;
@@ -80,7 +81,7 @@ impl FuncTimer {
 
     /// The record of that call, which ends with its function.
     #[inline(always)]
-    pub(super) fn record(&mut self, func: u64, end: End) -> &CallRecord {
+    pub(super) fn finish_record(&mut self, func: u64, end: End) -> &CallRecord {
         (self.record.func, self.record.end) = (func, end);
         &self.record
     }

@@ -120,7 +120,7 @@ impl Recorder {
         if !self.is_on() {
             return;
         }
-        self.push(&CallRecord {
+        let record = CallRecord {
             sequence: ending.call.sequence,
             func: ending.func,
             came: times.came,
@@ -133,15 +133,8 @@ impl Recorder {
             last_at: times.last_at,
             answered: times.at(now),
             end: ending.end,
-        });
-    }
-
-    /// Adds a record, and counts its call.
-    #[inline(always)]
-    fn push(&mut self, record: &CallRecord) {
-        let Recorder { me, meter, calls, .. } = self;
-        count(meter, record, *me);
-        calls.push(record);
+        };
+        add(&record, self.me, &mut self.calls, &mut self.meter);
     }
 
     /// Times the last function on the fast path, if it is not timed. Returns the call of a slow function that has not
@@ -154,9 +147,7 @@ impl Recorder {
     /// Counts the calls that have ended since the last time: before the answers of a turn leave.
     #[inline(always)]
     pub(super) fn turn_ends(&mut self) {
-        if self.meter.has_uncounted() {
-            self.meter.count();
-        }
+        self.meter.count();
     }
 
     #[inline(never)]
@@ -219,10 +210,7 @@ impl Recorder {
             return;
         }
         self.last_fast = self.calls.next;
-        let Recorder { me, timer, meter, calls, .. } = self;
-        let record = timer.record(func, end);
-        count(meter, record, *me);
-        calls.push(record);
+        add(self.timer.finish_record(func, end), self.me, &mut self.calls, &mut self.meter);
     }
 
     /// The ended calls, the oldest first.
@@ -236,11 +224,12 @@ impl Recorder {
     }
 }
 
-/// Counts a call, which is an own one if it has no other parent.
+/// Adds a record to the ring, and counts its call, which is an own one if its parent is this id.
 #[inline(always)]
-fn count(meter: &mut CallMeter, record: &CallRecord, me: Id) {
+fn add(record: &CallRecord, me: Id, calls: &mut Ring<Line>, meter: &mut CallMeter) {
     let took = record.answered.nanos().unwrap_or_default();
     meter.ended(record.parent == me, record.func, record.end, took);
+    calls.push(record);
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use gpc_trees::{Costs, Hosts, Id, Limits};
 use mio::{Poll, Waker};
 
 use super::auto_tree::AutoTree;
-use super::clock::{self, Zero};
+use super::clock::{self, ClockStart};
 use super::connect_options::ConnectOptions;
 use super::connections::Connections;
 use super::event_loop::{EventLoop, Parts, WAKER};
@@ -361,7 +361,7 @@ impl Builder {
             std::iter::once(config.workers).chain(config.executors.iter().copied()).collect();
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands, workers.clone());
         let mailbox = Arc::new(mailbox);
-        let (executors, begun) = (ExecutorNames(executors), Zero::now());
+        let (executors, begun) = (ExecutorNames(executors), ClockStart::now());
         let auto_tree = Arc::new(AutoTree::new((costs, hosts), id, address.as_ref(), &peers));
         let shared = Arc::new_cyclic(|this| SharedState {
             this: this.clone(),

@@ -12,7 +12,7 @@ use crate::chain::Time;
 /// no time does not read the clock, which would cost a twentieth of a short call with cold caches.
 #[derive(Debug)]
 pub(super) struct Clock {
-    begun: Zero,
+    begun: ClockStart,
     /// The last time that was read.
     last_reading: Cell<Time>,
     /// Whether that time was read in this turn.
@@ -21,7 +21,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Creates a clock whose zero is `begun`.
-    pub(super) fn since(begun: Zero) -> Clock {
+    pub(super) fn since(begun: ClockStart) -> Clock {
         Clock { begun, last_reading: Cell::default(), is_current: Cell::new(false) }
     }
 
@@ -49,15 +49,15 @@ impl Clock {
     }
 }
 
-/// The zero of a node's clock, in nanoseconds of the system's monotonic clock. An `Instant` would take twice as many
-/// instructions, of which a short call has some at every node.
+/// The zero of a node's clock, in nanoseconds of the system's monotonic clock. A number takes fewer instructions than an
+/// `Instant`, and a node reads the clock twice for a short call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zero(u64);
+pub(super) struct ClockStart(u64);
 
-impl Zero {
+impl ClockStart {
     /// Now.
-    pub(super) fn now() -> Zero {
-        Zero(monotonic())
+    pub(super) fn now() -> ClockStart {
+        ClockStart(monotonic())
     }
 
     /// Time since then.

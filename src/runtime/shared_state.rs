@@ -9,7 +9,7 @@ use gpc_trees::{Id, Limits};
 use super::auto_tree::AutoTree;
 use super::call::Call;
 use super::call_error::CallError;
-use super::clock::Zero;
+use super::clock::ClockStart;
 use super::executor_names::ExecutorNames;
 use super::functions::Functions;
 use super::host::Host;
@@ -33,7 +33,7 @@ pub(super) struct SharedState {
     pub(super) auto_tree: Arc<AutoTree>,
     pub(super) mailbox: Arc<Mailbox>,
     /// The zero of the node's clock.
-    pub(super) begun: Zero,
+    pub(super) begun: ClockStart,
     /// The budgets are valid after any panic.
     pub(super) memory: AssertUnwindSafe<Memory>,
     pub(super) calls: CallMetrics,

@@ -66,7 +66,7 @@ impl Bucket {
         Some(usize::from(self.place)).filter(|place| *place < BUCKETS)
     }
 
-    /// Whether a call of this duration surely belongs into it.
+    /// Whether a duration belongs into the bucket; false for all beyond four seconds.
     #[inline(always)]
     pub(crate) fn contains(&self, took_ns: u64) -> bool {
         took_ns.wrapping_sub(self.first.into()) < self.width.into()
@@ -82,7 +82,7 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    /// Adds so many calls of this bucket, which took so long together.
+    /// Adds a number of calls of one bucket, and their total duration.
     pub(crate) fn add(&self, bucket: Bucket, calls: u64, nanos: u64) {
         self.calls.add(calls);
         self.nanos.add(nanos);

@@ -246,7 +246,7 @@ impl PlanOwned {
 
 impl PartialEq<PlanKey<'_>> for PlanOwned {
     fn eq(&self, other: &PlanKey<'_>) -> bool {
-        // By words, which takes no call of a function.
+        // Comparing the arrays would call a function.
         let same = |at| two_words(&self.shared, at) == two_words(other.shared, at);
         let names = same(0) & same(8) & same(16) & same(24);
         let count = word(&self.shared, 32) == word(other.shared, 32);
