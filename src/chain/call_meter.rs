@@ -112,8 +112,8 @@ impl CallMeter {
         }
     }
 
-    /// Returns the histogram of a function that has none of its own yet. A peer may name any function, and a call of one
-    /// that does not exist is not done: it gets no histogram.
+    /// Returns the histogram of a function that has none of its own yet. A peer may name any function. A call of a
+    /// function that does not exist is not done, so the function gets no histogram.
     #[cold]
     fn new_histogram(&mut self, func: u64, end: End) -> &Histogram {
         if end == End::Done && self.known.len() < FUNCTIONS_MAX {

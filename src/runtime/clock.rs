@@ -49,8 +49,8 @@ impl Clock {
     }
 }
 
-/// The zero of a node's clock, in nanoseconds of the system's monotonic clock. A number takes fewer instructions than an
-/// `Instant`, and a node reads the clock twice for a short call.
+/// The zero of a node's clock, in nanoseconds of the system's monotonic clock. A number takes fewer instructions than
+/// an `Instant`, and a node reads the clock twice for a short call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockStart(u64);
 
