@@ -1,11 +1,11 @@
 //! Messages that arrive again after their link broke.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
 use crate::random::Random;
-use chained_gpc::wire::Message;
+use chained_gpc::wire::{CallId, Message};
 
 /// Largest number of messages of a link, for each direction, that may be repeated after it broke.
 const REPEATABLE_MAX: usize = 4;
@@ -31,13 +31,15 @@ pub(crate) struct Repeat {
 pub(crate) struct Repeats {
     /// By sender and receiver, oldest first: at most [`REPEATABLE_MAX`] for each pair in use.
     sent: BTreeMap<(Id, Id), Vec<Repeatable>>,
+    /// Requests of which no byte left before their link was lost, by sender, receiver and call.
+    unsent: BTreeSet<(Id, Id, CallId)>,
     /// Time after which no link breaks by itself.
     until: u64,
 }
 
 impl Repeats {
     pub(super) fn new(until: u64) -> Repeats {
-        Repeats { sent: BTreeMap::new(), until }
+        Repeats { sent: BTreeMap::new(), unsent: BTreeSet::new(), until }
     }
 
     /// Stores a message that may be repeated, in a run that repeats some.
@@ -53,6 +55,17 @@ impl Repeats {
         // Most pairs of a large world have one or two.
         sent.reserve_exact(1);
         sent.push(Repeatable { runs, message });
+    }
+
+    /// Records requests that were queued when their link was lost, and of which no byte has left.
+    pub(crate) fn never_left(&mut self, from: Id, to: Id, calls: &BTreeSet<CallId>) {
+        self.unsent.extend(calls.iter().map(|call| (from, to, *call)));
+    }
+
+    /// Whether a message has been on a link, so that it may arrive again.
+    pub(crate) fn has_left(&self, from: Id, to: Id, message: &Message) -> bool {
+        let Message::Request(request) = message else { return true };
+        !self.unsent.contains(&(from, to, request.call))
     }
 
     /// Draws the messages to repeat after a link broke, in any order.

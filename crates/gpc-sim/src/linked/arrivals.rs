@@ -162,10 +162,13 @@ impl World {
                 Some(format!("cannot reach {peer}, and does not say where that should be: {why}")),
             );
         }
-        if let Some(unsent) = unsent
-            && self.loses_nothing(id, peer, &unsent)
-        {
-            return self.go_on_later(id, peer, unsent);
+        if let Some(unsent) = unsent {
+            if let Some(mishaps) = &mut self.mishaps {
+                mishaps.repeats.never_left(id, peer, unsent.calls());
+            }
+            if self.loses_nothing(id, peer, &unsent) {
+                return self.go_on_later(id, peer, unsent);
+            }
         }
         let process = self.process(id);
         process.queued.remove(&peer);

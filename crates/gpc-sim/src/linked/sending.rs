@@ -173,7 +173,8 @@ impl World {
 
     /// Repeats a message of a link that broke, on the next link.
     pub(crate) fn send_again(&mut self, from: Id, to: Id, message: Message) {
-        if self.paused_until(from).is_none() && !self.is_leaving(from, to, &message) {
+        let left = self.mishaps.as_ref().is_none_or(|mishaps| mishaps.repeats.has_left(from, to, &message));
+        if left && self.paused_until(from).is_none() && !self.is_leaving(from, to, &message) {
             self.hand_to_links(from, to, message, Origin::ByNode);
         }
     }

@@ -1,7 +1,7 @@
 //! Worlds with faults: many seeds, every kind of fault, both kinds of calls; and a check that each fault takes effect.
 
 use chained_gpc::Tree;
-use gpc_sim::{Fault, FaultSet, Scenario, Swarm, run, swarm};
+use gpc_sim::{Fault, FaultSet, Linking, Scenario, Swarm, run, swarm};
 
 fn clean(most: &Scenario, runs: u64) -> Swarm {
     let swarm = swarm(most, runs, false);
@@ -81,4 +81,13 @@ fn limits_have_room_for_the_tree_of_the_last_calls() {
 fn a_call_has_time_for_data_that_come_in_pieces() {
     let seed = 880_000_752_013;
     holds(Scenario { seed, tree: Tree::Chain, ..most(58, FaultSet::ALL, true) });
+}
+
+/// A request waited in its node while the connection broke; no byte of it had left, and its id was unreached. Then the
+/// simulator let the request arrive again, which only a message that was sent can do.
+#[test]
+fn a_request_that_never_left_does_not_arrive_again() {
+    let plain =
+        Scenario { calls: 8, faults: FaultSet::ALL, seed: 8_950_000_842, ..Scenario::new(2, Tree::Binary) };
+    holds(Scenario { links: Linking::Peering, ..plain });
 }
